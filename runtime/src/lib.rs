@@ -161,7 +161,7 @@ pub mod internals {
         pub use crate::scheduler::park::Parker;
         pub use crate::scheduler::processor::LifoSlot;
         pub use crate::scheduler::wait::Host;
-        pub use crate::scheduler::{JobProcessor, Shared, Worker, WorkerStart, in_place, monitor};
+        pub use crate::scheduler::{JobProcessor, OwnJobs, Shared, Worker, WorkerStart, in_place, monitor};
     }
 
     pub mod blocking {

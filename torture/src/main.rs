@@ -21,10 +21,10 @@
 //! | fault put back | seeds | seconds |
 //! |---|---|---|
 //! | spare workers run no injected jobs (`run_job_from_others`) | 28 | 6 |
-//! | jobs run in the surroundings of the frame below (`JobProcessor::in_surroundings`) | 49 | 1 |
+//! | jobs run in the surroundings of the frame below (`OwnJobs::in_surroundings`) | 49 | 1 |
 //! | a thief sees the oldest piece of a deque only (`steal_from_below`) | 10,970 | 73 |
 //! | no spare worker comes once the shutdown has begun (`Shared::call`) | 591 | 9 |
-//! | a thread that unwinds takes any piece while it waits (`JobProcessor::wait`) | 2,182 | 15 |
+//! | a thread that unwinds takes any piece while it waits (`OwnJobs::wait`) | 2,182 | 15 |
 //!
 //! # How the parts meet
 //! `genome` draws a tree of numbers from a seed, by proptest, and shrinks it. `elaborate` makes a `program`

@@ -55,7 +55,7 @@ enum Part {
 /// The function that a worker calls when a stride of polls ends.
 const TURN: &str = "*rounds_are_over*";
 /// The function that a computation calls when a poll interval ends. It makes no turn.
-const LOOK: &str = "*JobProcessor>::look";
+const LOOK: &str = "*OwnJobs>::look";
 
 /// How often an operation is measured at most, if it costs too much.
 const TRIES: usize = 5;

@@ -23,7 +23,8 @@ fn take_part(stage: &Stage, meanwhile: impl FnOnce(usize)) {
     }
     if let Some((processor, _)) = shared.take_external() {
         meanwhile(processor.index());
-        shared.give_external_back(processor, false);
+        // SAFETY: (1) it was taken above, and this is the last use.
+        unsafe { shared.give_external_back(processor, false) };
     }
     shared.job_ended();
 }

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use loom::sync::atomic::Ordering::{Relaxed, SeqCst};
 use loom::sync::atomic::{AtomicBool, AtomicI32, fence};
 use runtime::internals::job::{Question, Region, SpinLatch, StackJob, Tag};
-use runtime::internals::scheduler::JobProcessor;
+use runtime::internals::scheduler::{JobProcessor, OwnJobs};
 use runtime::internals::task::Runnable;
 
 use super::once_built::{model, thread};
@@ -106,7 +106,7 @@ impl Grant {
 }
 
 impl Owner {
-    /// `JobProcessor::push_within_budget`. Returns false if the budget has ended.
+    /// `OwnJobs::push_within_budget`. Returns false if the budget has ended.
     fn push(&mut self) -> bool {
         let (left, fault) = (&self.grant.left, self.grant.fault);
         let now = if fault == Fault::Remembers { self.remembered } else { left.load(Relaxed) };
@@ -193,7 +193,7 @@ fn a_computation_that_is_cancelled_is_asked_at_its_next_push() {
             // SAFETY: the task and the flag outlive the region.
             let question = unsafe { Question::new(task, pool, NonNull::from(&*is_cancelled)) };
             let region = Region::cancellable(question);
-            // SAFETY: the region is replaced below; this thread is the owner.
+            // SAFETY: (1) the region is replaced below.
             unsafe { processor.replace_region(&region, Tag::NONE) };
             let canceller = {
                 let (stage, is_cancelled) = (stage.clone(), is_cancelled.clone());
@@ -207,7 +207,7 @@ fn a_computation_that_is_cancelled_is_asked_at_its_next_push() {
             canceller.join().unwrap();
             assert!(push(processor).is_none(), "the next push does not ask");
             assert!(processor.is_to_end());
-            // SAFETY: no region; as above.
+            // SAFETY: (1) no region.
             unsafe { processor.replace_region(null(), Tag::NONE) };
             // SAFETY: this thread owns the task, and gives it to no other thread.
             unsafe { Runnable::from_raw(task) }.cancel();
@@ -233,7 +233,7 @@ fn a_real_budget_is_no_longer_than_it_was_set() {
             thief.join().unwrap();
             assert!(push(processor).is_none(), "a budget goes on after its end");
             if let Some(index) = first {
-                // SAFETY: this thread is the owner, and the job is the youngest.
+                // SAFETY: (1) this thread has pushed the job there, and nothing afterwards.
                 assert!(unsafe { processor.take_back_private(index) });
             }
         });
@@ -242,10 +242,10 @@ fn a_real_budget_is_no_longer_than_it_was_set() {
 }
 
 /// Pushes a job that is begun, if the budget goes on. The job is leaked: its owner may fail to take it back.
-fn push(processor: &JobProcessor) -> Option<u32> {
+fn push(processor: &OwnJobs) -> Option<u32> {
     let place = Box::leak(Box::new(MaybeUninit::uninit()));
     let job = StackJob::<SpinLatch<JobProcessor>, _, ()>::begin(place, |_: bool| ());
-    // SAFETY: the models' first thread is the owner; the job is leaked.
+    // SAFETY: (1) the job is begun, and leaked.
     unsafe { processor.push_within_budget(job.cast()) }
 }
 

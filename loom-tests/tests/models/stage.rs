@@ -78,7 +78,8 @@ impl Stage {
 
     /// A task that is in no queue yet.
     pub fn task(&self, future: impl Future<Output = ()> + 'static) -> Runnable {
-        Shared::retain(self.0);
+        // SAFETY: (1) the stage has the reference of `new`, until `end`.
+        unsafe { Shared::retain(self.0) };
         // SAFETY: the reference was just taken; what a model's futures use is made for many threads.
         let (task, join) = unsafe { task::new(future, self.0) };
         drop(join);

@@ -12,7 +12,7 @@
 use std::ptr::{NonNull, null};
 
 use runtime::internals::job::{CoreLatch, Latch, SpinLatch, StackJob, Tag, ThreadLatch};
-use runtime::internals::scheduler::{Host, JobProcessor, Worker};
+use runtime::internals::scheduler::{Host, JobProcessor, OwnJobs, Worker};
 
 use super::once_built::{model, thread};
 use super::stage::Stage;
@@ -35,7 +35,7 @@ impl SendPtr<WaiterLatch> {
     }
 }
 
-fn processor(worker: &Worker) -> &JobProcessor {
+fn processor(worker: &Worker) -> &OwnJobs {
     worker.job_processor().expect("a processor")
 }
 
@@ -108,11 +108,9 @@ fn a_blocked_worker_shares_a_job() {
                 thread::spawn(move || {
                     stage.act(1, |worker| {
                         let job = StackJob::new(null(), ThreadLatch::new(), |_: bool| ());
-                        // SAFETY: this frame waits for the job's latch. This thread holds the processor.
-                        unsafe {
-                            processor(worker).push(job.as_job_ref(Tag::NONE));
-                            processor(worker).expose_child_jobs();
-                        }
+                        // SAFETY: this frame waits for the job's latch.
+                        unsafe { processor(worker).push(job.as_job_ref(Tag::NONE)) };
+                        processor(worker).expose_child_jobs();
                         job.latch().wait();
                     });
                     latch.set();
@@ -133,7 +131,7 @@ fn an_external_thread_waits() {
         (0..2).for_each(|index| shared.idle.announce_sleep(index, false));
         assert!(shared.injected_jobs.try_begin());
         let (processor, tag) = shared.take_external().expect("more workers sleep than external threads run");
-        // SAFETY: no region; this thread has taken the processor.
+        // SAFETY: (1) no region.
         unsafe { processor.begin_external(null(), tag) };
         let latch = WaiterLatch::new(processor);
         let setter = {
@@ -144,9 +142,10 @@ fn an_external_thread_waits() {
             _ = processor.sleep_on(Host::External, latch.core(), 0);
         }
         setter.join().unwrap();
-        // SAFETY: as above.
+        // SAFETY: (1) no `join` was called here.
         let has_moved = unsafe { processor.end_external() };
-        shared.give_external_back(processor, has_moved);
+        // SAFETY: (1) it was taken above, and this is the last use.
+        unsafe { shared.give_external_back(processor, has_moved) };
         shared.job_ended();
         (0..2).for_each(|index| assert!(shared.idle.end_sleep(index)));
         stage.end();
@@ -198,7 +197,7 @@ fn wait_of_a_twin<const FAULT: u8>(worker: &Worker, latch: &CoreLatch, join: &mu
         let sleepy = (FAULT != Fault::LOOKS_EARLY).then(|| shared.idle.get_sleepy());
         shared.idle.fence_look();
         if let Some(job) = jobs.take_install(Tag::NONE) {
-            // SAFETY: this thread holds the processor, and has just claimed the job.
+            // SAFETY: (1) the job was just claimed.
             unsafe { processor(worker).run(job) };
             continue;
         }

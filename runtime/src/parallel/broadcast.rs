@@ -15,7 +15,7 @@ use super::enter::{self, CallRegion, JobEnd, JobLatch, OwnComputation, Place};
 use super::spawn;
 use crate::job::{CountLatch, JobHeader, JobRef};
 use crate::scheduler::context;
-use crate::scheduler::{JobProcessor, Shared};
+use crate::scheduler::{OwnJobs, Shared};
 use crate::util::unwind::{self, Payload};
 
 /// Tells the closure of a [`broadcast`](broadcast()) on which thread it runs.
@@ -159,7 +159,7 @@ where
     if !state.try_begin_many(threads) {
         return vec![op(BroadcastContext::new(0, 1))];
     }
-    let floor = processor.map_or(0, JobProcessor::head);
+    let floor = processor.map_or(0, OwnJobs::head);
     let call = Call { shared, threads, op, count: CountLatch::new(JobLatch::new(processor, Some(shared))) };
     let region = CallRegion::of(processor, state);
     let parts: Vec<_> = (0..threads)

@@ -38,14 +38,14 @@
 use std::panic::resume_unwind;
 
 use crate::job::{Region, Tag};
-use crate::scheduler::JobProcessor;
+use crate::scheduler::OwnJobs;
 use crate::scheduler::context;
 use crate::util::unwind::Cancelled;
 use crate::util::unwind::{self, Payload};
 
 /// If the computation of `processor`'s owner has been cancelled, and may end here, ends it by unwinding.
 #[inline(always)]
-pub fn split_point(processor: &JobProcessor) {
+pub fn split_point(processor: &OwnJobs) {
     processor.pass_split();
     if ends_here(processor) {
         unwind_quietly();
@@ -54,13 +54,13 @@ pub fn split_point(processor: &JobProcessor) {
 
 /// Whether the computation of `processor`'s owner should end here, by unwinding.
 #[inline(always)]
-pub fn ends_here(processor: &JobProcessor) -> bool {
+pub fn ends_here(processor: &OwnJobs) -> bool {
     processor.is_to_end() && !std::thread::panicking()
 }
 
 /// Whether the owner of `processor`, whose stack unwinds, should drop the parts of its computation that it
 /// would otherwise run first. Split points in these parts would not end them.
-pub fn is_over(processor: &JobProcessor) -> bool {
+pub fn is_over(processor: &OwnJobs) -> bool {
     processor.is_to_end()
 }
 
@@ -70,9 +70,9 @@ pub fn unwind_quietly() -> ! {
 }
 
 /// A panic that cannot go on, because its stack unwinds already. If a cancellation ends the computation, the
-/// computation keeps the panic. Otherwise the panic is dropped. For the owner of `processor`.
+/// computation keeps the panic. Otherwise the panic is dropped.
 #[cold]
-pub fn keep_panic(processor: &JobProcessor, payload: Payload) {
+pub fn keep_panic(processor: &OwnJobs, payload: Payload) {
     // SAFETY: the job processor's region is live.
     let region = unsafe { processor.region().as_ref() }.filter(|region| region.is_cancelled());
     let left = match region {
@@ -106,6 +106,6 @@ pub fn is_cancelled() -> bool {
 }
 
 /// The region in which the calling thread, which holds `processor`, works, and its tag.
-pub fn current_region(processor: Option<&JobProcessor>) -> (*const Region, Tag) {
+pub fn current_region(processor: Option<&OwnJobs>) -> (*const Region, Tag) {
     processor.map_or_else(context::region, |processor| (processor.region(), processor.tag()))
 }

@@ -155,7 +155,8 @@ where
         coop::suspended(|| task.run());
         return Compute { handle, cancels: true };
     };
-    Shared::retain(pool);
+    // SAFETY: (1): what keeps the pool valid for the call is a reference, or a worker.
+    unsafe { Shared::retain(pool) };
     // SAFETY: closure and result are `Send`; the cell's reference was just taken.
     let (task, handle) = unsafe { task::new(future, pool.cast::<Computations>(), site) };
     // SAFETY: (1), and the handle's cell keeps it.
@@ -283,10 +284,10 @@ unsafe fn run<T>(task: NonNull<Header>, f: impl FnOnce() -> T) -> T {
     // was made inside has ended.
     let region =
         Region::cancellable(unsafe { Question::new(task, processor.shared_ptr().cast(), has_begun) });
-    // SAFETY: this thread is the job processor's owner; the region stays until it is replaced below.
+    // SAFETY: (1) the region stays until it is replaced below.
     let (outer, outer_tag) = unsafe { processor.replace_region(&raw const region, Tag::NONE) };
     let result = unwind::catch(f);
-    // SAFETY: as above; that one is around this call.
+    // SAFETY: (1) that one is around this call.
     unsafe { processor.replace_region(outer, outer_tag) };
     let kept = region.take_panic();
     match (result, kept) {

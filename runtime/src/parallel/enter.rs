@@ -29,14 +29,14 @@ use crate::job::region::Current;
 use crate::job::{CoreLatch, CrossLatch, Latch, Region, SpinLatch, StackJob, Tag, ThreadLatch};
 use crate::scheduler::context;
 use crate::scheduler::enter::enter_job_processor;
-use crate::scheduler::{JobProcessor, Shared, Worker};
+use crate::scheduler::{JobProcessor, OwnJobs, Shared, Worker};
 use crate::util::block_on;
 use crate::util::unwind::Payload;
 
 /// The place to which a call belongs.
 pub enum Place<'a> {
     /// The calling thread's own job processor.
-    Processor(&'a JobProcessor),
+    Processor(&'a OwnJobs),
     /// On another thread: on a job processor of this pool. The pool is valid for as long as the caller keeps
     /// the reason why it is current.
     Pool(NonNull<Shared>),
@@ -47,7 +47,7 @@ pub enum Place<'a> {
 /// The place of a call that names no pool.
 #[inline]
 pub fn place<'a>() -> Place<'a> {
-    // SAFETY: used for one call, on this thread.
+    // SAFETY: (1) used for one call.
     match unsafe { context::job_processor() } {
         Some(processor) => Place::Processor(processor),
         None => place_without_processor(),
@@ -126,7 +126,7 @@ pub fn detached_pool_of(shared: NonNull<Shared>) -> Option<NonNull<Shared>> {
 
 /// The region of jobs that the calling thread, which holds `processor`, makes and awaits.
 #[inline]
-pub fn region_of(processor: Option<&JobProcessor>) -> (*const Region, Tag) {
+pub fn region_of(processor: Option<&OwnJobs>) -> (*const Region, Tag) {
     let (region, tag) =
         processor.map_or_else(context::region, |processor| (processor.region(), processor.tag()));
     // On a stack that unwinds a cancellation could not go on.
@@ -145,7 +145,7 @@ pub struct CallRegion {
 
 impl CallRegion {
     /// The region of a call that goes to `pool`, on the calling thread, which holds `processor`.
-    pub fn of(processor: Option<&JobProcessor>, pool: &Shared) -> Self {
+    pub fn of(processor: Option<&OwnJobs>, pool: &Shared) -> Self {
         let (region, tag) = region_of(processor);
         let here = context::current();
         // SAFETY: the region of the calling thread is live.
@@ -180,7 +180,7 @@ pub enum Outside {
 /// Runs `op` on a job processor of the pool that the call belongs to, if there is one. `op` gets the job
 /// processor, and whether it was moved to another thread. A panic in `op` goes on here.
 #[inline]
-pub fn in_pool<R: Send>(outside: Outside, op: impl FnOnce(Option<&JobProcessor>, bool) -> R + Send) -> R {
+pub fn in_pool<R: Send>(outside: Outside, op: impl FnOnce(Option<&OwnJobs>, bool) -> R + Send) -> R {
     let _own = OwnComputation::begin();
     match (place(), outside) {
         (Place::Processor(processor), _) => op(Some(processor), false),
@@ -198,7 +198,7 @@ pub fn in_pool<R: Send>(outside: Outside, op: impl FnOnce(Option<&JobProcessor>,
 /// 1. `shared` is valid until this returns.
 unsafe fn visit_or_install<R: Send>(
     shared: NonNull<Shared>,
-    op: impl FnOnce(Option<&JobProcessor>, bool) -> R + Send,
+    op: impl FnOnce(Option<&OwnJobs>, bool) -> R + Send,
 ) -> R {
     // SAFETY: (1).
     let state = unsafe { shared.as_ref() };
@@ -211,7 +211,7 @@ unsafe fn visit_or_install<R: Send>(
 
 /// The calling thread has an external thread's job processor until this is dropped.
 struct Visit<'a> {
-    processor: &'a JobProcessor,
+    processor: &'a OwnJobs,
     _region: CallRegion,
 }
 
@@ -230,7 +230,7 @@ impl<'a> Visit<'a> {
         let region = CallRegion::of(None, shared);
         let tag =
             if region.tag() == Tag::NONE || region.tag().is_external() { own_tag } else { region.tag() };
-        // SAFETY: (1) the region is in `self`, whose drop ends the visit; (2) it was taken just now.
+        // SAFETY: (1) the region is in `self`, whose drop ends the visit.
         unsafe { processor.begin_external(region.region(), tag) };
         Some(Self { processor, _region: region })
     }
@@ -239,9 +239,10 @@ impl<'a> Visit<'a> {
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
         let shared = self.processor.shared();
-        // SAFETY: (1) `begin` did; the job processor is given back below.
+        // SAFETY: (1) the visit ends behind its call.
         let has_moved = unsafe { self.processor.end_external() };
-        shared.give_external_back(self.processor, has_moved);
+        // SAFETY: (1) `begin` has taken it, and the view ends with the visit.
+        unsafe { shared.give_external_back(self.processor, has_moved) };
         shared.job_ended();
     }
 }
@@ -249,7 +250,7 @@ impl Drop for Visit<'_> {
 /// A computation of a thread that keeps its job processor for good. The thread holds the job processor until
 /// this is dropped.
 pub struct OwnComputation {
-    processor: &'static JobProcessor,
+    processor: &'static OwnJobs,
     _region: CallRegion,
 }
 
@@ -261,14 +262,15 @@ impl OwnComputation {
     }
 
     #[cold]
-    fn begin_on(processor: &'static JobProcessor) -> Option<Self> {
+    fn begin_on(processor: &'static OwnJobs) -> Option<Self> {
         if !processor.shared().injected_jobs.try_begin() {
             return None;
         }
         let region = CallRegion::of(None, processor.shared());
-        context::replace_job_processor(processor);
-        // SAFETY: (1) the region is in `self`, whose drop replaces it; (2) the thread keeps the job
-        // processor.
+        // SAFETY: (1) `drop` puts the former value back, which is null: see `idle_for_good`. The thread keeps
+        // the job processor for good.
+        unsafe { context::replace_job_processor(processor) };
+        // SAFETY: (1) the region is in `self`, whose drop replaces it.
         unsafe { processor.replace_region(region.region(), region.tag()) };
         Some(Self { processor, _region: region })
     }
@@ -278,16 +280,18 @@ impl Drop for OwnComputation {
     fn drop(&mut self) {
         // Jobs that are left belong to other threads' scopes, and this thread may not come back to them.
         context::expose_child_jobs();
-        // SAFETY: (1) no region; (2) the thread keeps the job processor, and this is that thread.
-        unsafe { self.processor.replace_region(std::ptr::null(), Tag::NONE) };
-        context::replace_job_processor(std::ptr::null());
+        // SAFETY: `replace_region`: (1) no region. `replace_job_processor`: (1) null, which was there before.
+        unsafe {
+            self.processor.replace_region(std::ptr::null(), Tag::NONE);
+            context::replace_job_processor(std::ptr::null());
+        }
         self.processor.shared().job_ended();
     }
 }
 
 /// Calls `f` with the job processor of the calling thread, also if the thread keeps it for good and is in no
 /// computation.
-pub fn with_own<R>(f: impl FnOnce(Option<&JobProcessor>) -> R) -> R {
+pub fn with_own<R>(f: impl FnOnce(Option<&OwnJobs>) -> R) -> R {
     let _own = OwnComputation::begin();
     // SAFETY: used in this call only.
     f(unsafe { job_processor() })
@@ -299,7 +303,7 @@ pub fn with_own<R>(f: impl FnOnce(Option<&JobProcessor>) -> R) -> R {
 /// 1. `shared` is valid until this returns.
 pub unsafe fn install<R: Send>(
     shared: NonNull<Shared>,
-    op: impl FnOnce(Option<&JobProcessor>, bool) -> R + Send,
+    op: impl FnOnce(Option<&OwnJobs>, bool) -> R + Send,
 ) -> R {
     let _own = OwnComputation::begin();
     // SAFETY: used in this call only.
@@ -308,9 +312,10 @@ pub unsafe fn install<R: Send>(
         Some(processor) => {
             // This job processor's pool does not know the thread that sets the latch.
             let _expecting = processor.shared().expect();
-            let wait = |latch: &CrossLatch<JobProcessor>| processor.wait(latch.core(), processor.head());
+            let latch: CrossLatch<JobProcessor> = CrossLatch::new(processor);
+            let wait = |latch: &CrossLatch<_>| processor.wait(latch.core(), processor.head());
             // SAFETY: (1).
-            unsafe { install_and_wait(shared, Some(processor), CrossLatch::new(processor), wait, op) }
+            unsafe { install_and_wait(shared, Some(processor), latch, wait, op) }
         }
         None if is_solitary() => op(None, false),
         None => {
@@ -325,10 +330,10 @@ pub unsafe fn install<R: Send>(
 ///    before.
 unsafe fn install_and_wait<L: Latch, R: Send>(
     shared: NonNull<Shared>,
-    processor: Option<&JobProcessor>,
+    processor: Option<&OwnJobs>,
     latch: L,
     wait: impl FnOnce(&L),
-    op: impl FnOnce(Option<&JobProcessor>, bool) -> R + Send,
+    op: impl FnOnce(Option<&OwnJobs>, bool) -> R + Send,
 ) -> R {
     // SAFETY: (1).
     let region = CallRegion::of(processor, unsafe { shared.as_ref() });
@@ -390,7 +395,7 @@ pub enum JobLatch {
 
 impl JobLatch {
     /// A latch for jobs of the pool `shared`. The calling thread waits for it, and holds `processor`.
-    pub fn new(processor: Option<&JobProcessor>, shared: Option<NonNull<Shared>>) -> Self {
+    pub fn new(processor: Option<&OwnJobs>, shared: Option<NonNull<Shared>>) -> Self {
         match processor {
             Some(processor) if Some(processor.shared_ptr()) == shared => {
                 Self::Spin(SpinLatch::new(processor))
@@ -409,8 +414,8 @@ impl JobLatch {
     }
 
     /// Waits until the latch is set. `processor` is as for [`new`](Self::new), and `floor` as for
-    /// [`JobProcessor::wait`].
-    pub fn wait(&self, processor: Option<&JobProcessor>, floor: u32) {
+    /// [`OwnJobs::wait`].
+    pub fn wait(&self, processor: Option<&OwnJobs>, floor: u32) {
         match (self, processor) {
             (Self::Spin(latch), Some(processor)) => processor.wait(latch.core(), floor),
             (Self::Cross(latch), Some(processor)) => {
@@ -445,7 +450,7 @@ impl Latch for JobLatch {
 ///
 /// # Safety
 /// 1. As [`context::job_processor`].
-pub unsafe fn job_processor_of<'a>(shared: NonNull<Shared>) -> Option<&'a JobProcessor> {
+pub unsafe fn job_processor_of<'a>(shared: NonNull<Shared>) -> Option<&'a OwnJobs> {
     // SAFETY: (1).
     unsafe { job_processor() }.filter(|processor| processor.shared_ptr() == shared)
 }
@@ -454,7 +459,7 @@ pub unsafe fn job_processor_of<'a>(shared: NonNull<Shared>) -> Option<&'a JobPro
 ///
 /// # Safety
 /// 1. As [`context::job_processor`].
-pub unsafe fn job_processor<'a>() -> Option<&'a JobProcessor> {
+pub unsafe fn job_processor<'a>() -> Option<&'a OwnJobs> {
     // SAFETY: (1).
     unsafe { context::job_processor() }.or_else(context::idle_for_good)
 }

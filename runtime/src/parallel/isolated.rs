@@ -13,7 +13,7 @@
 //! calls run in place, as on a spare worker.
 
 use crate::job::{Region, Tag};
-use crate::scheduler::JobProcessor;
+use crate::scheduler::OwnJobs;
 use crate::scheduler::context;
 use crate::util::numbers::Numbers;
 
@@ -81,16 +81,18 @@ pub fn isolated<R>(f: impl FnOnce() -> R) -> R {
 #[cold]
 fn solitary<R>(outer: *const Region, f: impl FnOnce() -> R) -> R {
     /// Restores the thread's job processor when dropped.
-    struct Hidden(*const JobProcessor);
+    struct Hidden(*const OwnJobs);
     impl Drop for Hidden {
         fn drop(&mut self) {
-            context::replace_job_processor(self.0);
+            // SAFETY: (1) this pointer was there before, so a frame further out keeps it.
+            unsafe { context::replace_job_processor(self.0) };
         }
     }
     // If a call inside blocks, it does not find the job processor. So the child jobs there are published
     // first.
     context::expose_child_jobs();
-    let _hidden = Hidden(context::replace_job_processor(std::ptr::null()));
+    // SAFETY: (1) null; `Hidden` puts the former value back.
+    let _hidden = Hidden(unsafe { context::replace_job_processor(std::ptr::null()) });
     // SAFETY: as in `isolated`.
     let region = unsafe { Region::isolated(outer, Tag::SOLITARY) };
     let _inside = Inside::enter(None, &region);
@@ -99,31 +101,29 @@ fn solitary<R>(outer: *const Region, f: impl FnOnce() -> R) -> R {
 
 /// The calling thread is in a region until this is dropped.
 struct Inside<'a> {
-    processor: Option<&'a JobProcessor>,
+    processor: Option<&'a OwnJobs>,
     outer: (*const Region, Tag),
 }
 
 impl<'a> Inside<'a> {
     /// The job processor is the calling thread's.
-    fn enter(processor: Option<&'a JobProcessor>, region: &'a Region) -> Self {
-        // SAFETY: (1) the region outlives `Self`, whose drop replaces it, and the job processor is the
-        // calling thread's.
+    fn enter(processor: Option<&'a OwnJobs>, region: &'a Region) -> Self {
+        // SAFETY: (1) the region outlives `Self`, whose drop replaces it.
         Self { processor, outer: unsafe { replace_region(processor, region, region.tag) } }
     }
 }
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        // SAFETY: (1) the outer region is around this call, so it is live, and the job processor is the
-        // calling thread's, as in `enter`.
+        // SAFETY: (1) the outer region is around this call, so it is live.
         unsafe { replace_region(self.processor, self.outer.0, self.outer.1) };
     }
 }
 
 /// # Safety
-/// 1. As [`JobProcessor::replace_region`].
+/// 1. As [`OwnJobs::replace_region`].
 unsafe fn replace_region(
-    processor: Option<&JobProcessor>,
+    processor: Option<&OwnJobs>,
     region: *const Region,
     tag: Tag,
 ) -> (*const Region, Tag) {

@@ -13,8 +13,8 @@ use super::cancel;
 use super::enter::{self, Outside, in_pool};
 use crate::job::{CoreLatch, SpinLatch, StackJob};
 use crate::queue::Taken;
-use crate::scheduler::JobProcessor;
 use crate::scheduler::context;
+use crate::scheduler::{JobProcessor, OwnJobs};
 use crate::util::unwind;
 
 /// What a closure of [`join_context`] is told.
@@ -180,7 +180,7 @@ fn join_in_place<RA, RB>(a: impl FnOnce(FnContext) -> RA, b: impl FnOnce(FnConte
 }
 
 #[inline(always)]
-fn join_on<A, B, RA, RB>(processor: &JobProcessor, is_migrated: bool, a: A, b: B) -> (RA, RB)
+fn join_on<A, B, RA, RB>(processor: &OwnJobs, is_migrated: bool, a: A, b: B) -> (RA, RB)
 where
     A: FnOnce(FnContext) -> RA + Send,
     B: FnOnce(FnContext) -> RB + Send,
@@ -189,8 +189,8 @@ where
 {
     let mut place = MaybeUninit::uninit();
     let job = StackJob::begin(&mut place, move |is_stolen| b(FnContext::new(is_stolen)));
-    // SAFETY: this thread is the job processor's owner. The job is begun; `Rescue`, or what follows it, keeps
-    // the frame until it was taken back or its latch set. Closure and result are `Send`.
+    // SAFETY: (1) the job is begun. `Rescue`, or what follows it, keeps the frame until the job was taken
+    // back or its latch set. Closure and result are `Send`.
     let index = match unsafe { processor.push_within_budget(job.cast()) } {
         Some(index) => index,
         // SAFETY: (1) as above; (2) no other thread got the reference.
@@ -204,7 +204,8 @@ where
     let rescue = Rescue { processor, job, index };
     let result_a = a(FnContext::new(is_migrated));
     std::mem::forget(rescue);
-    // SAFETY: this thread is the owner; the frames that pushed join jobs above have been left.
+    // SAFETY: (1) this frame has pushed the job there, and the frames that pushed join jobs above have been
+    // left.
     if unsafe { processor.take_back_private(index) || take_back_public(processor, index) } {
         // SAFETY: taken back.
         return (result_a, unsafe { StackJob::take_closure(job) }(is_migrated));
@@ -220,11 +221,11 @@ where
 /// ends the computation. Otherwise pushes the job.
 ///
 /// # Safety
-/// 1. As [`JobProcessor::push_slowly`]. 2. No other thread has the job.
+/// 1. As [`OwnJobs::push_slowly`]. 2. No other thread has the job.
 #[cold]
 #[inline(never)]
 unsafe fn split<F: FnOnce(bool) -> R, R>(
-    processor: &JobProcessor,
+    processor: &OwnJobs,
     job: NonNull<StackJob<SpinLatch<JobProcessor>, F, R>>,
 ) -> Option<u32> {
     if cancel::ends_here(processor) {
@@ -241,10 +242,10 @@ unsafe fn split<F: FnOnce(bool) -> R, R>(
 /// may be stolen instead.
 ///
 /// # Safety
-/// 1. As [`JobProcessor::take_back_private`].
+/// 1. As [`OwnJobs::take_back_private`].
 #[cold]
 #[inline(never)]
-unsafe fn take_back_public(processor: &JobProcessor, index: u32) -> bool {
+unsafe fn take_back_public(processor: &OwnJobs, index: u32) -> bool {
     if processor.head() != index + 1 {
         processor.run_scope_jobs(index + 1);
     }
@@ -252,17 +253,17 @@ unsafe fn take_back_public(processor: &JobProcessor, index: u32) -> bool {
     unsafe { processor.take_back(index) == Taken::Back }
 }
 
-/// [`JobProcessor::wait`], kept out of line.
+/// [`OwnJobs::wait`], kept out of line.
 #[cold]
 #[inline(never)]
-fn wait(processor: &JobProcessor, latch: &CoreLatch, floor: u32) {
+fn wait(processor: &OwnJobs, latch: &CoreLatch, floor: u32) {
     processor.wait(latch, floor);
 }
 
 /// While the first closure unwinds, runs or awaits the second closure, which is pushed at `index`. In a
 /// cancelled computation, drops the second closure if it has not begun.
 struct Rescue<'a, F: FnOnce(bool) -> R, R> {
-    processor: &'a JobProcessor,
+    processor: &'a OwnJobs,
     job: NonNull<StackJob<SpinLatch<JobProcessor>, F, R>>,
     index: u32,
 }
@@ -279,12 +280,12 @@ impl<F: FnOnce(bool) -> R, R> Drop for Rescue<'_, F, R> {
 /// See [`Rescue`].
 ///
 /// # Safety
-/// 1. The calling thread is the job processor's owner, and has pushed the job at `index`; the frames that
-///    pushed join jobs above have been left. 2. The job's frame does not use it any more.
+/// 1. The caller has pushed the job at `index`, and the frames that pushed join jobs above have been left. 2.
+///    The job's frame does not use it any more.
 #[cold]
 #[inline(never)]
 unsafe fn rescue<F: FnOnce(bool) -> R, R>(
-    processor: &JobProcessor,
+    processor: &OwnJobs,
     job: NonNull<StackJob<SpinLatch<JobProcessor>, F, R>>,
     index: u32,
 ) {

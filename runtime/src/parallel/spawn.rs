@@ -116,9 +116,9 @@ unsafe fn push(shared: NonNull<Shared>, is_fifo: bool, f: impl FnOnce() + Send +
     let job = unsafe { job(shared, f) };
     // SAFETY: used in this call only.
     match unsafe { enter::job_processor_of(shared) }.filter(|processor| !processor.is_external()) {
-        // SAFETY: the job processor outlives its jobs, for they are counted; the token is pushed; this thread
-        // is the job processor's owner.
-        Some(processor) if is_fifo => state.queue_detached(processor, unsafe { processor.fifo.push(job) }),
+        // SAFETY: (1) the job processor outlives its jobs, because they are counted. (2) The token is pushed
+        // here, and a queue gives it to one thread, which runs it.
+        Some(processor) if is_fifo => state.queue_detached(processor, unsafe { processor.push_fifo(job) }),
         Some(processor) => state.queue_detached(processor, job),
         None => state.queue_injected(Injected::Spawn(job)),
     }

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use super::enter::{self, Place};
 use crate::job::Tag;
 use crate::runtime::builder::{MAX_SPARE_WORKERS, MAX_WORKERS};
-use crate::scheduler::{JobProcessor, Shared};
+use crate::scheduler::{OwnJobs, Shared};
 
 /// The result of [`yield_now`] and [`yield_local`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,14 +91,13 @@ fn yield_in(shared: NonNull<Shared>, is_local: bool) -> Option<Yield> {
     })
 }
 
-fn yield_on(processor: &JobProcessor, is_local: bool) -> Yield {
+fn yield_on(processor: &OwnJobs, is_local: bool) -> Yield {
     if processor.yield_to_job(is_local) {
         return Yield::Executed;
     }
     if processor.waits_for() != Tag::NONE || std::thread::panicking() {
         // The caller may wait for jobs that it may not run here, so other threads have to find them.
-        // SAFETY: the calling thread holds the job processor.
-        unsafe { processor.expose_child_jobs() };
+        processor.expose_child_jobs();
     }
     Yield::Idle
 }
@@ -125,13 +124,13 @@ fn yield_on(processor: &JobProcessor, is_local: bool) -> Yield {
 #[inline]
 pub fn current_thread_index() -> Option<usize> {
     // SAFETY: used in this call only.
-    unsafe { enter::job_processor() }.and_then(JobProcessor::thread_index)
+    unsafe { enter::job_processor() }.and_then(|processor| processor.thread_index())
 }
 
 /// [`current_thread_index`] for threads of the pool `shared`.
 pub(super) fn current_thread_index_in(shared: NonNull<Shared>) -> Option<usize> {
     // SAFETY: used in this call only.
-    unsafe { enter::job_processor_of(shared) }.and_then(JobProcessor::thread_index)
+    unsafe { enter::job_processor_of(shared) }.and_then(|processor| processor.thread_index())
 }
 
 /// Returns the number of threads of the pool that calls from here belong to.
@@ -180,13 +179,13 @@ pub fn current_num_threads() -> usize {
 #[inline]
 pub fn current_thread_has_pending_tasks() -> Option<bool> {
     // SAFETY: used in this call only.
-    unsafe { enter::job_processor() }.map(JobProcessor::has_pending_jobs)
+    unsafe { enter::job_processor() }.map(OwnJobs::has_pending_jobs)
 }
 
 /// [`current_thread_has_pending_tasks`] for threads of the pool `shared`.
 pub(super) fn current_thread_has_pending_tasks_in(shared: NonNull<Shared>) -> Option<bool> {
     // SAFETY: used in this call only.
-    unsafe { enter::job_processor_of(shared) }.map(JobProcessor::has_pending_jobs)
+    unsafe { enter::job_processor_of(shared) }.map(OwnJobs::has_pending_jobs)
 }
 
 /// Returns a number above every thread's [index](current_thread_index): the largest possible number of

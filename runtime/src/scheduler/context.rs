@@ -20,7 +20,7 @@ use std::ptr::{self, NonNull, null};
 use crate::coop;
 use crate::job::{Region, Tag};
 use crate::loom::thread_cell;
-use crate::scheduler::{JobProcessor, Shared, Worker};
+use crate::scheduler::{OwnJobs, Shared, Worker};
 use crate::util::surroundings;
 
 thread_cell! {
@@ -42,10 +42,10 @@ struct Context {
     /// The worker that this thread is, or null.
     worker: Cell<*const Worker>,
     /// The job processor that this thread owns, or null.
-    job_processor: Cell<*const JobProcessor>,
+    job_processor: Cell<*const OwnJobs>,
     /// The job processor that this thread keeps for good, or null. It is in `job_processor` only while the
     /// thread is in a computation of that job processor's pool.
-    for_good: Cell<*const JobProcessor>,
+    for_good: Cell<*const OwnJobs>,
     /// The region in which this thread works, and its tag, while it has no job processor.
     region: Cell<(*const Region, Tag)>,
     /// The runtime whose blocking closures this thread runs, or null.
@@ -68,15 +68,15 @@ pub struct Entry {
 struct Entered {
     /// Boxed, because jobs point to it.
     region: Box<Region>,
-    job_processor: *const JobProcessor,
+    job_processor: *const OwnJobs,
     /// The region and tag before.
     outer: (*const Region, Tag),
 }
 
 impl Entered {
     /// Returns `None` if jobs that are made on `job_processor` name `shared` anyway.
-    fn enter(job_processor: &JobProcessor, shared: NonNull<Shared>) -> Option<Self> {
-        // SAFETY: the owner, which is this thread, works in that region, so it is live.
+    fn enter(job_processor: &OwnJobs, shared: NonNull<Shared>) -> Option<Self> {
+        // SAFETY: (1) this thread works in that region, so it is live.
         if unsafe { job_processor.current_of(job_processor.region()) } == Some(shared) {
             return None;
         }
@@ -85,8 +85,7 @@ impl Entered {
         let region =
             unsafe { Region::entered(job_processor.region(), job_processor.tag(), Some(shared.cast())) };
         let region = Box::new(region);
-        // SAFETY: the region lives until it is replaced in `leave`, which leaks it otherwise; this thread is
-        // the job processor's owner.
+        // SAFETY: (1) the region lives until it is replaced in `leave`, which leaks it otherwise.
         let outer = unsafe { job_processor.replace_region(&raw const *region, job_processor.tag()) };
         Some(Self { region, job_processor, outer })
     }
@@ -96,7 +95,7 @@ impl Entered {
         let job_processor =
             unsafe { job_processor() }.filter(|&job_processor| ptr::eq(job_processor, self.job_processor));
         match job_processor.filter(|job_processor| ptr::eq(job_processor.region(), &raw const *self.region)) {
-            // SAFETY: the region around is live; this thread is the job processor's owner.
+            // SAFETY: (1) the region around is live, and the frame that entered it replaces it.
             Some(job_processor) => _ = unsafe { job_processor.replace_region(self.outer.0, self.outer.1) },
             // A guard is dropped out of order, inside of a call that comes back to this region. The region
             // stays, and names the same runtime as the region around.
@@ -247,12 +246,12 @@ fn outer_worker_of(mut worker: &Worker, shared: NonNull<Shared>) -> Option<&Work
 ///
 /// # Safety
 /// 1. The frame that calls this puts the former pointers back. Until then, `worker` and `job_processor` are
-///    valid, or null.
+///    null, or valid and the calling thread's own.
 #[inline]
 pub unsafe fn replace_worker(
     worker: *const Worker,
-    job_processor: Option<*const JobProcessor>,
-) -> (*const Worker, *const JobProcessor) {
+    job_processor: Option<*const OwnJobs>,
+) -> (*const Worker, *const OwnJobs) {
     CONTEXT.with(|context| {
         let before = context.job_processor.get();
         job_processor.into_iter().for_each(|job_processor| context.job_processor.set(job_processor));
@@ -276,18 +275,18 @@ pub fn set_worker_for_good(worker: &'static Worker) {
 pub fn expose_child_jobs() {
     // SAFETY: used in this call only.
     if let Some(job_processor) = unsafe { job_processor() } {
-        // SAFETY: this thread is the job processor's owner.
-        unsafe { job_processor.expose_child_jobs() };
+        job_processor.expose_child_jobs();
     }
 }
 
 /// The job processor that the calling thread keeps for good, if the thread is in no computation. Solitary
 /// parts count as computations.
 #[inline]
-pub fn idle_for_good() -> Option<&'static JobProcessor> {
+pub fn idle_for_good() -> Option<&'static OwnJobs> {
     CONTEXT.with(|context| {
         let is_idle = context.job_processor.get().is_null() && context.region.get().1 != Tag::SOLITARY;
-        // SAFETY: the pool of a thread that keeps its job processor for good lives for ever.
+        // SAFETY: the pool of a thread that keeps its job processor for good lives for ever, and the pointer
+        // is from a view of this thread that is `'static`.
         unsafe { context.for_good.get().as_ref() }.filter(|_| is_idle)
     })
 }
@@ -295,18 +294,23 @@ pub fn idle_for_good() -> Option<&'static JobProcessor> {
 /// The job processor that the calling thread owns, if it owns one.
 ///
 /// # Safety
-/// 1. The result is used only on this thread, and not beyond the frame that made this thread the job
-///    processor's holder.
+/// 1. The result is not used beyond the frame that made this thread the job processor's holder.
 #[inline(always)]
-pub unsafe fn job_processor<'a>() -> Option<&'a JobProcessor> {
-    // SAFETY: a job processor lives as long as its shared state. The worker that owns the job processor keeps
-    // that state, and so does the injected job that an external thread has counted.
+pub unsafe fn job_processor<'a>() -> Option<&'a OwnJobs> {
+    // SAFETY: by the duties of `replace_worker` and `replace_job_processor`, the calling thread is the owner
+    // until the end of the frame of (1). A job processor lives as long as its shared state. The worker that
+    // owns the job processor keeps that state, and so does the injected job that an external thread has
+    // counted.
     unsafe { CONTEXT.with(|context| context.job_processor.get()).as_ref() }
 }
 
 /// Sets what [`job_processor`] finds: `job_processor`, which the calling thread holds, or null. Returns the
 /// former value.
-pub fn replace_job_processor(job_processor: *const JobProcessor) -> *const JobProcessor {
+///
+/// # Safety
+/// 1. The frame that calls this, or the guard that it makes, puts the former value back. Until then,
+///    `job_processor` is null, or valid and the calling thread's own.
+pub unsafe fn replace_job_processor(job_processor: *const OwnJobs) -> *const OwnJobs {
     CONTEXT.with(|context| context.job_processor.replace(job_processor))
 }
 

@@ -2,22 +2,22 @@
 
 use std::ptr;
 
-use crate::scheduler::{JobProcessor, Worker, context, in_place};
+use crate::scheduler::{OwnJobs, Worker, context, in_place};
 use crate::util::block_on::{Blocker, replace_blocker};
 
 /// Makes this thread the worker `worker` while `f` runs.
 pub fn enter_worker<R>(worker: &Worker, f: impl FnOnce() -> R) -> R {
-    struct Restore(*const Worker, *const JobProcessor, Option<Blocker>);
+    struct Restore(*const Worker, *const OwnJobs, Option<Blocker>);
     impl Drop for Restore {
         fn drop(&mut self) {
             replace_blocker(self.2);
-            // SAFETY: these pointers were there before, so a frame further out keeps them.
+            // SAFETY: (1) these pointers were there before, so a frame further out keeps them.
             unsafe { context::replace_worker(self.0, Some(self.1)) };
         }
     }
     let own = worker.job_processor().map(ptr::from_ref);
-    // SAFETY: (1): `worker` is borrowed for this call, and keeps its job processor; `Restore` puts the former
-    // pointers back.
+    // SAFETY: (1) `worker` is borrowed for this call, so it is this thread's and keeps its job processor.
+    // `Restore` puts the former pointers back.
     let (outer, job_processor) = unsafe { context::replace_worker(worker, own) };
     worker.set_outer(outer);
     let _restore = Restore(outer, job_processor, replace_blocker(Some(announce_blocking)));
@@ -25,16 +25,18 @@ pub fn enter_worker<R>(worker: &Worker, f: impl FnOnce() -> R) -> R {
 }
 
 /// Runs `f` on the calling thread, which is no worker, as the holder of `job_processor`.
-pub fn enter_job_processor<R>(job_processor: &JobProcessor, f: impl FnOnce() -> R) -> R {
-    struct Restore(*const JobProcessor, Option<Blocker>);
+pub fn enter_job_processor<R>(job_processor: &OwnJobs, f: impl FnOnce() -> R) -> R {
+    struct Restore(*const OwnJobs, Option<Blocker>);
     impl Drop for Restore {
         fn drop(&mut self) {
             replace_blocker(self.1);
-            context::replace_job_processor(self.0);
+            // SAFETY: (1) this pointer was there before, so a frame further out keeps it.
+            unsafe { context::replace_job_processor(self.0) };
         }
     }
-    let _restore =
-        Restore(context::replace_job_processor(job_processor), replace_blocker(Some(announce_blocking)));
+    // SAFETY: (1) the view is borrowed for this call. `Restore` puts the former value back.
+    let outer = unsafe { context::replace_job_processor(job_processor) };
+    let _restore = Restore(outer, replace_blocker(Some(announce_blocking)));
     // The end of a runtime may wait for the job processor.
     context::enter_block_on(f)
 }

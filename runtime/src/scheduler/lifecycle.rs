@@ -148,9 +148,7 @@ impl Shared {
     /// Whether nothing is left to do, so that the last worker to arrive may close. Called under the lock of
     /// `away/mod.rs`.
     fn may_close(&self) -> bool {
-        !self.has_visible_tasks()
-            && !self.has_jobs_for(usize::MAX, Role::Full)
-            && self.injected_jobs.try_close()
+        !self.has_visible_tasks() && !self.has_jobs_for(None, Role::Full) && self.injected_jobs.try_close()
     }
 }
 

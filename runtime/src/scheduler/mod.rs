@@ -48,8 +48,10 @@ pub use belonging::Hold;
 pub use job_memory::JobMemory;
 pub use job_processor::JobProcessor;
 pub use jobs::{
-    belonging, estimate, external_indices, inject, injected, job_processor, poll_interval, publish, wait,
+    belonging, estimate, external_indices, inject, injected, job_processor, owner, poll_interval, publish,
+    wait,
 };
+pub use owner::OwnJobs;
 pub use reports::{call_sites, metrics, polling, unfinished};
 pub use shared::Shared;
 pub use sleep::{idle, park};

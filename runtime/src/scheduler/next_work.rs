@@ -210,7 +210,7 @@ impl Worker {
                 self.notify();
             }
             // Also if there are tasks: a job may need a latch waiter, and a pusher of tasks wakes no waiter.
-            if shared.has_jobs_for(self.index(), Role::Full) {
+            if shared.has_jobs_for(self.job_processor(), Role::Full) {
                 shared.fetch(Work::Job);
             }
         }
@@ -225,7 +225,7 @@ impl Worker {
         let shared = self.shared();
         if self.idle().stop_searching() {
             fence(SeqCst);
-            if shared.has_visible_tasks() || shared.has_jobs_for(usize::MAX, Role::Full) {
+            if shared.has_visible_tasks() || shared.has_jobs_for(None, Role::Full) {
                 shared.leave_to_lower(self.index());
             }
         }

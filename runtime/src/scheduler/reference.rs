@@ -46,10 +46,11 @@ impl RefUnwindSafe for Reference {}
 
 impl Reference {
     /// # Safety
-    /// 1. `shared` is valid now.
+    /// 1. `shared` is valid until this returns.
     #[inline]
     pub unsafe fn new(shared: NonNull<Shared>) -> Self {
-        Shared::retain(shared);
+        // SAFETY: (1): what keeps the state valid until this returns is a reference, or a worker.
+        unsafe { Shared::retain(shared) };
         Self { shared }
     }
 
@@ -77,7 +78,8 @@ impl Reference {
 impl Clone for Reference {
     #[inline]
     fn clone(&self) -> Self {
-        Shared::retain(self.shared);
+        // SAFETY: (1) our reference stays until this returns.
+        unsafe { Shared::retain(self.shared) };
         Self { shared: self.shared }
     }
 }
@@ -91,12 +93,16 @@ impl Drop for Reference {
 }
 
 impl Shared {
-    /// Takes a reference. The caller has one, or is a worker.
+    /// Takes a reference.
+    ///
+    /// # Safety
+    /// 1. The caller has a reference, or is a worker of `this`. The reference or worker of another frame
+    ///    counts as the caller's, if it keeps `this` valid until this returns.
     #[inline]
-    pub fn retain(this: NonNull<Self>) {
+    pub unsafe fn retain(this: NonNull<Self>) {
         context::with_worker_of(this, |worker| match worker {
             Some(worker) => worker.count_references(1),
-            // SAFETY: valid by the caller's reference.
+            // SAFETY: (1): the reference keeps it valid.
             None => unsafe { this.as_ref() }.add_references(1),
         });
     }

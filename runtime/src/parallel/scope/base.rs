@@ -13,21 +13,21 @@ use crate::parallel::enter::{CallRegion, JobEnd, JobLatch, region_of};
 use crate::queue::LockedList;
 use crate::scheduler::context;
 use crate::scheduler::wait::Awaited;
-use crate::scheduler::{Hold, JobMemory, JobProcessor, Shared};
+use crate::scheduler::{Hold, JobMemory, OwnJobs, Shared};
 use crate::util::unwind::{self, Cancelled, Payload};
 
 /// An address that no job processor has.
-const NO_OWNER: *mut JobProcessor = ptr::dangling_mut();
+const NO_OWNER: *mut OwnJobs = ptr::dangling_mut();
 
 /// The part that both kinds of scope share.
 pub(super) struct Base<'scope> {
     /// The pool in which the jobs run, valid while the scope is. None: they run on the owner, after the body.
     pub(super) pool: Option<NonNull<Shared>>,
     /// The owner's job processor in any pool, or null.
-    owner: *const JobProcessor,
+    owner: *const OwnJobs,
     /// The owner's job processor, if it is a job processor of the scope's pool and the owner has not folded
     /// its count. Otherwise an address that no job processor has. Written by the owner.
-    home: AtomicPtr<JobProcessor>,
+    home: AtomicPtr<OwnJobs>,
     /// The lowest index of the owner's child jobs.
     floor: u32,
     pub(super) count: CountLatch<JobLatch>,
@@ -61,8 +61,8 @@ unsafe impl Sync for Base<'_> {}
 ///
 /// # Safety
 /// 1. The caller has claimed the job.
-pub(super) unsafe fn run_here(processor: Option<&JobProcessor>, job: JobRef) {
-    // SAFETY: (1); a job processor's owner is its thread. Jobs do not unwind.
+pub(super) unsafe fn run_here(processor: Option<&OwnJobs>, job: JobRef) {
+    // SAFETY: (1). Jobs do not unwind.
     unsafe {
         let Some(processor) = processor else {
             let (region, tag) = context::replace_region(job.region(), job.tag());
@@ -114,11 +114,11 @@ pub(super) struct Stay {
 impl<'scope> Base<'scope> {
     /// For the owner of `processor`, in its pool.
     #[inline]
-    pub(super) fn on(processor: Option<&JobProcessor>) -> Self {
+    pub(super) fn on(processor: Option<&OwnJobs>) -> Self {
         if let Some(processor) = processor {
             cancel::split_point(processor);
         }
-        Self::new(processor.map(JobProcessor::shared_ptr), processor)
+        Self::new(processor.map(|processor| processor.shared_ptr()), processor)
     }
 
     /// For the calling thread, in any pool, or none.
@@ -145,7 +145,7 @@ impl<'scope> Base<'scope> {
     }
 
     #[inline]
-    fn new(pool: Option<NonNull<Shared>>, processor: Option<&JobProcessor>) -> Self {
+    fn new(pool: Option<NonNull<Shared>>, processor: Option<&OwnJobs>) -> Self {
         let home = processor.filter(|processor| Some(processor.shared_ptr()) == pool);
         // SAFETY: a scope's pool is valid.
         let foreign =
@@ -156,7 +156,7 @@ impl<'scope> Base<'scope> {
             pool,
             owner: processor.map_or(null(), |processor| processor),
             home: AtomicPtr::new(home.map_or(NO_OWNER, |processor| ptr::from_ref(processor).cast_mut())),
-            floor: processor.map_or(0, JobProcessor::head),
+            floor: processor.map_or(0, OwnJobs::head),
             count: CountLatch::new(JobLatch::new(processor, pool)),
             panic: AtomicPtr::new(null_mut()),
             is_cut_short: AtomicBool::new(false),
@@ -174,8 +174,8 @@ impl<'scope> Base<'scope> {
     /// and has not folded. Any other thread counts as one of the others. So does the owner in its sleep,
     /// because wakers run there, and with them any code that they call.
     #[inline(always)]
-    pub(super) fn at_home<'a>(&self, processor: Option<&'a JobProcessor>) -> Option<&'a JobProcessor> {
-        let processor: *const JobProcessor = processor.map_or(null(), |processor| processor);
+    pub(super) fn at_home<'a>(&self, processor: Option<&'a OwnJobs>) -> Option<&'a OwnJobs> {
+        let processor: *const OwnJobs = processor.map_or(null(), |processor| processor);
         // Relaxed: it is the caller's job processor only if the caller wrote it.
         // SAFETY: `home` is never null, and `NO_OWNER` is no job processor's address. So if the pointers are
         // equal, `processor` was made from the reference in the argument.
@@ -308,8 +308,8 @@ impl<'scope> Base<'scope> {
 
     #[inline]
     fn wait(&self) {
-        // SAFETY: it is null or the owner's job processor. The owner runs this, and its thread keeps the job
-        // processor inside of a scope.
+        // SAFETY: it is null, or from the view of the owner. The owner runs this, and its thread keeps the
+        // job processor inside of a scope.
         let processor = unsafe { self.owner.as_ref() };
         match processor {
             Some(processor) if self.at_home(Some(processor)).is_some() => {
@@ -327,7 +327,7 @@ impl<'scope> Base<'scope> {
 
     /// Runs the jobs of a scope without a pool. Whether in the order of their spawns or against it makes no
     /// difference to the jobs.
-    fn run_list(&self, processor: Option<&JobProcessor>) {
+    fn run_list(&self, processor: Option<&OwnJobs>) {
         while let Some(job) = self.list.pop_back() {
             // SAFETY: claimed by the pop.
             unsafe { run_here(processor, job) };

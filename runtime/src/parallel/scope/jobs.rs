@@ -10,7 +10,7 @@ use crate::parallel::broadcast::BroadcastContext;
 use crate::parallel::enter::JobEnd;
 use crate::queue::TicketQueue;
 use crate::scheduler::context;
-use crate::scheduler::{Hold, JobMemory, JobProcessor, Shared};
+use crate::scheduler::{Hold, JobMemory, OwnJobs, Shared};
 use crate::util::unwind;
 
 /// One of the two kinds of scope.
@@ -32,7 +32,7 @@ pub(super) struct Fifos {
 impl Fifos {
     /// The queue of the calling thread, which holds `processor`. `is_home`: the thread is the scope's owner,
     /// at home.
-    fn at(&self, processor: &JobProcessor, is_home: bool) -> Option<&OnceLock<ScopedFifo>> {
+    fn at(&self, processor: &OwnJobs, is_home: bool) -> Option<&OnceLock<ScopedFifo>> {
         self.of_workers.get(processor.index()).or(is_home.then_some(&self.of_owner))
     }
 }
@@ -81,7 +81,7 @@ pub(super) fn spawn<'scope, S: Kind<'scope>>(scope: &S, fifos: Option<&Fifos>, b
         // below; (3) this thread is the job processor's owner, or the scope's.
         Some(fifo) => unsafe { fifo.get_or_init(|| JobFifo::new(base.region)).push(job) },
     };
-    // SAFETY: this thread is the job processor's owner.
+    // SAFETY: (1) the job is counted, so that the scope waits for it.
     unsafe { processor.push(job) };
 }
 
@@ -89,7 +89,7 @@ pub(super) fn spawn<'scope, S: Kind<'scope>>(scope: &S, fifos: Option<&Fifos>, b
 #[inline(never)]
 fn spawn_outside<'scope, S: Kind<'scope>>(
     scope: &S,
-    processor: Option<&JobProcessor>,
+    processor: Option<&OwnJobs>,
     body: impl FnOnce(&S) + Send,
 ) {
     let base = scope.base();

@@ -186,7 +186,7 @@ impl Worker {
         if shared.has_visible_tasks() || shared.has_no_poller() {
             shared.fetch(Work::Task);
         }
-        if shared.has_jobs_for(usize::MAX, Role::Full) {
+        if shared.has_jobs_for(None, Role::Full) {
             shared.fetch(Work::Job);
         }
         true

@@ -27,7 +27,8 @@ where
     R: Send + 'static,
 {
     let shared = handle.shared_ptr();
-    Shared::retain(shared);
+    // SAFETY: (1) `handle` is a reference.
+    unsafe { Shared::retain(shared) };
     let future = BlockingTask::new(f);
     // SAFETY: (1) closure and result are `Send`; (2) the cell's reference was just taken.
     let (task, join) = unsafe { task::new(future, Closures::of(shared), site) };

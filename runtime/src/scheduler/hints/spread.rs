@@ -22,7 +22,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::scheduler::job_processor::JobProcessor;
+use crate::scheduler::owner::OwnJobs;
 use crate::util::affinity;
 use crate::util::pad::CachePadded;
 
@@ -94,8 +94,8 @@ impl Places {
     }
 }
 
-impl JobProcessor {
-    /// A look has ended, and other threads may have had the CPU. For the owner.
+impl OwnJobs {
+    /// A look has ended, and other threads may have had the CPU.
     pub fn keep_to_own_cpu(&self) {
         let shared = self.shared();
         let is_placed = self.index() < shared.config.workers && shared.config.pins.is_none();

@@ -6,6 +6,7 @@ use std::ptr::{NonNull, null};
 use crate::job::Owner;
 use crate::scheduler::context;
 use crate::scheduler::job_processor::{BREADTH_FIRST, JobProcessor};
+use crate::scheduler::owner::OwnJobs;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
 
@@ -18,7 +19,8 @@ impl JobProcessor {
         self.shared.set(shared.as_ptr().cast_const().cast());
         // SAFETY: (2).
         let state = unsafe { shared.as_ref() };
-        self.set_flag(BREADTH_FIRST, state.config.is_breadth_first);
+        // SAFETY: (1) by our (1) this thread is the owner in this call, and no other thread is.
+        unsafe { self.by_owner() }.set_flag(BREADTH_FIRST, state.config.is_breadth_first);
         self.is_external.set((state.config.workers..state.first_spare).contains(&self.index));
     }
 
@@ -45,8 +47,10 @@ impl JobProcessor {
         // SAFETY: the shared state holds the job processor, so it lives at least as long.
         unsafe { self.shared_ptr().as_ref() }
     }
+}
 
-    /// Calls `f` with the owner's worker. For the owner.
+impl OwnJobs {
+    /// Calls `f` with the owner's worker.
     pub fn with_worker<R>(&self, f: impl FnOnce(&Worker) -> R) -> R {
         context::with_worker_of(self.shared_ptr(), |worker| {
             f(worker.expect("a job processor's owner is its worker"))
@@ -61,7 +65,7 @@ pub fn outside_of_computations<R>(f: impl FnOnce() -> R) -> R {
     let Some(job_processor) = (unsafe { context::job_processor() }) else {
         return f();
     };
-    // SAFETY: this thread is the job processor's owner; the region that comes back is around this call.
+    // SAFETY: (1) no region; then the region that was there before, which is around this call.
     unsafe {
         let (region, tag) = job_processor.replace_region(null(), job_processor.tag());
         let result = f();
@@ -93,9 +97,10 @@ pub struct Hold(NonNull<Shared>);
 
 impl Hold {
     /// # Safety
-    /// 1. `shared` is valid.
+    /// 1. `shared` is valid until this returns.
     pub unsafe fn new(shared: NonNull<Shared>) -> Self {
-        Shared::retain(shared);
+        // SAFETY: (1): what keeps the state valid until this returns is a reference, or a worker.
+        unsafe { Shared::retain(shared) };
         Self(shared)
     }
 }

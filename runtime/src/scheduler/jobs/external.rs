@@ -50,20 +50,20 @@
 
 use crate::job::Tag;
 use crate::scheduler::idle::Work;
-use crate::scheduler::job_processor::JobProcessor;
+use crate::scheduler::owner::OwnJobs;
 use crate::scheduler::shared::Shared;
 
 impl Shared {
     /// `ExternalTakes`: a job processor for the calling thread, and the tag of its jobs. None in the cases of
     /// the module's docs, and if no index or no tag is free. The thread is no worker and has counted an
     /// injected job.
-    pub fn take_external(&self) -> Option<(&JobProcessor, Tag)> {
+    pub fn take_external(&self) -> Option<(&OwnJobs, Tag)> {
         if !self.config.takes_external() || self.idle.sleepers() <= self.extra() {
             return None;
         }
         let index = self.external.take(|index| {
             self.idle.cover(index);
-            // SAFETY: no other thread knows the job processor yet, and the shared state holds it.
+            // SAFETY: (1) no other thread knows the job processor yet. (2) The shared state holds it.
             self.processors.make(index, |job_processor| unsafe { job_processor.bind(self.into()) });
             self.processors.set_external(index - self.external.first + 1);
         })?;
@@ -72,17 +72,23 @@ impl Shared {
             self.external.give_back(index);
             return None;
         };
-        Some((job_processor, tag))
+        // SAFETY: (1) the index was free, and this thread took it under the lock. It stays this thread's
+        // until `give_external_back`. By duty 1 of that method the view is not used afterwards.
+        Some((unsafe { job_processor.by_owner() }, tag))
     }
 
     /// `ExternalLeaves`, `ExternalGives`: the calling thread has left `job_processor`. `has_moved`: it has
     /// moved jobs from there to a worker's overflow list.
-    pub fn give_external_back(&self, job_processor: &JobProcessor, has_moved: bool) {
+    ///
+    /// # Safety
+    /// 1. `job_processor` is from [`take_external`](Self::take_external), and this is its last use.
+    pub unsafe fn give_external_back(&self, job_processor: &OwnJobs, has_moved: bool) {
         if has_moved {
             self.idle.fence_push();
             self.idle.post_job();
             self.fetch(Work::Job);
         }
+        // From now on another thread may be the owner.
         self.external.give_back(job_processor.index());
     }
 }

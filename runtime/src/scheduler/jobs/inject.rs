@@ -8,6 +8,7 @@ use crate::scheduler::away::Role;
 use crate::scheduler::idle::Work;
 use crate::scheduler::injected::Injected;
 use crate::scheduler::job_processor::JobProcessor;
+use crate::scheduler::owner::OwnJobs;
 use crate::scheduler::shared::Shared;
 use crate::util::unwind::{self, Payload};
 
@@ -48,9 +49,8 @@ impl Shared {
         self.post_strictly(Work::DetachedJob);
     }
 
-    /// Queues a detached job, which was counted, on the job processor where it was spawned. For the owner of
-    /// `job_processor`.
-    pub fn queue_detached(&self, job_processor: &JobProcessor, job: JobRef) {
+    /// Queues a detached job, which was counted, on the job processor where it was spawned.
+    pub fn queue_detached(&self, job_processor: &OwnJobs, job: JobRef) {
         job_processor.detached.push_back(job);
         // Strictly, although this thread has a job processor: it may not come back to its queues, see
         // `use_current_thread`.
@@ -121,33 +121,34 @@ impl Shared {
     /// processor asks whether its computation was cancelled. Any thread may call this after it has marked the
     /// computation: `CancelFence` and `EndBudgets` of `parallel/cancel.rs`.
     pub fn end_budgets(&self) {
-        // SeqCst: pairs with the fence of `JobProcessor::set_budget`.
+        // SeqCst: pairs with the fence of `OwnJobs::set_budget`.
         fence(SeqCst);
         self.job_processors().for_each(JobProcessor::ask);
     }
 
-    /// Whether there is a job that worker `index` could run, if it has no work and has this role.
-    pub fn has_jobs_for(&self, index: usize, role: Role) -> bool {
+    /// Whether there is a job that a worker with this role could run, if it has no work. `own` is its job
+    /// processor. Without `own`, jobs that only one job processor may run do not count.
+    pub fn has_jobs_for(&self, own: Option<&OwnJobs>, role: Role) -> bool {
         let has_jobs = |job_processor: &JobProcessor| {
             job_processor.has_public_child_jobs() || !job_processor.detached.is_empty()
         };
-        let own = || self.job_processors().find(|job_processor| job_processor.index() == index);
         match role {
             Role::Full => {
                 self.injected_jobs.has_any()
                     || self.job_processors().any(has_jobs)
-                    || own().is_some_and(JobProcessor::has_broadcast)
+                    || own.is_some_and(OwnJobs::has_broadcast)
             }
             Role::Begins => {
                 let has_detached =
                     self.job_processors().any(|job_processor| !job_processor.detached.is_empty());
-                self.injected_jobs.has_any() || has_detached || own().is_some_and(has_jobs)
+                self.injected_jobs.has_any() || has_detached || own.is_some_and(|own| has_jobs(own))
             }
             Role::Serves => {
+                let index = own.map_or(usize::MAX, |own| own.index());
                 self.injected_jobs.has_any() && !self.splits.are_passed_by_others_than(index)
-                    || own().is_some_and(has_jobs)
+                    || own.is_some_and(|own| has_jobs(own))
             }
-            Role::Surplus => own().is_some_and(has_jobs),
+            Role::Surplus => own.is_some_and(|own| has_jobs(own)),
         }
     }
 }

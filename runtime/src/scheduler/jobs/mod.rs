@@ -1,10 +1,10 @@
-//! Jobs on the workers. Read in this order: `job_processor.rs` (a worker's part in computations),
-//! `publish.rs` (when its owner shares child jobs, by `estimate.rs`), `own_jobs.rs` and `steal.rs` (the owner
-//! and thieves take them), `region.rs` (the computation for which the owner works), `wait.rs` (what a thread
-//! does that waits for a latch), `injected.rs` (jobs from outside), `inject.rs` and `run.rs` (they are queued
-//! and run), `external.rs` (a thread outside takes part in its own call), `split.rs` (what a computation does
-//! for tasks). `belonging.rs`, `external_indices.rs` and `poll_interval.rs` hold parts of these that other
-//! files need.
+//! Jobs on the workers. Read in this order: `job_processor.rs` (a worker's part in computations), `owner.rs`
+//! (the view of its owner), `publish.rs` (when the owner shares child jobs, by `estimate.rs`), `own_jobs.rs`
+//! and `steal.rs` (the owner and thieves take them), `region.rs` (the computation for which the owner works),
+//! `wait.rs` (what a thread does that waits for a latch), `injected.rs` (jobs from outside), `inject.rs` and
+//! `run.rs` (they are queued and run), `external.rs` (a thread outside takes part in its own call),
+//! `split.rs` (what a computation does for tasks). `belonging.rs`, `external_indices.rs` and
+//! `poll_interval.rs` hold parts of these that other files need.
 
 pub mod belonging;
 pub mod estimate;
@@ -14,6 +14,7 @@ pub mod inject;
 pub mod injected;
 pub mod job_processor;
 mod own_jobs;
+pub mod owner;
 pub mod poll_interval;
 pub mod publish;
 mod region;

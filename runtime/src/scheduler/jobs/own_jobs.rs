@@ -1,22 +1,23 @@
-//! The owner of a job processor pushes scope jobs, and takes jobs from its job processor.
+//! The owner of a job processor pushes jobs there, and takes jobs from there.
 
 use std::ptr::NonNull;
 
 use crate::job::{JobHeader, JobRef, Tag};
 use crate::queue::Taken;
-use crate::scheduler::job_processor::{BREADTH_FIRST, JobProcessor, OVERFLOWED};
+use crate::scheduler::job_processor::{BREADTH_FIRST, OVERFLOWED};
+use crate::scheduler::owner::OwnJobs;
 use crate::scheduler::publish::SCOPE_LIMIT;
 
-impl JobProcessor {
+impl OwnJobs {
     /// Pushes a child job that its pusher does not take back, and publishes it.
     ///
     /// # Safety
-    /// 1. The calling thread is the owner. 2. The job lives until it has run.
+    /// 1. The job lives until it has run.
     #[inline(always)]
     pub unsafe fn push(&self, job: JobRef) {
-        // SAFETY: (1) and (2).
+        // SAFETY: (1) the view is the owner's. (2) is our (1). (3) The limit is below the capacity.
         if !unsafe { self.deque.push_public(job.into_raw(), SCOPE_LIMIT) } {
-            // SAFETY: as above.
+            // SAFETY: (1).
             unsafe { self.push_behind_private(job) };
         }
         self.shared().post_child_job();
@@ -25,13 +26,14 @@ impl JobProcessor {
     /// [`push`](Self::push) above private jobs, or into a full deque.
     ///
     /// # Safety
-    /// As [`push`](Self::push).
+    /// 1. As [`push`](Self::push).
     #[cold]
     #[inline(never)]
     unsafe fn push_behind_private(&self, job: JobRef) {
         // Finishes the jobs below, before a scope job lies above them.
         self.finish();
-        // SAFETY: (1) and (2); what is below is finished.
+        // SAFETY: `Deque::push`: as in `push`. `Deque::publish`: (1) the view is the owner's; (2) what is
+        // below is finished.
         unsafe {
             if self.deque.push(job.into_raw(), SCOPE_LIMIT) {
                 self.deque.publish(u32::MAX);
@@ -57,20 +59,20 @@ impl JobProcessor {
     /// of a scope job above it would have published it. Otherwise see [`take_back`](Self::take_back).
     ///
     /// # Safety
-    /// 1. The calling thread is the owner, has pushed it there and taken out all join jobs that came
-    ///    afterwards.
+    /// 1. The caller has pushed it there, and has taken out all join jobs that came afterwards.
     #[inline(always)]
     pub unsafe fn take_back_private(&self, index: u32) -> bool {
-        // SAFETY: (1).
+        // SAFETY: (1) the view is the owner's. (2), (3) are our (1): above a private job there is no scope
+        // job.
         unsafe { self.deque.take_back_private(index) }
     }
 
     /// Takes back the child job at `index`, the youngest one. Returns `Stolen` if a thief has it.
     ///
     /// # Safety
-    /// 1. The calling thread is the owner, has pushed it there and taken out all that came afterwards.
+    /// 1. The caller has pushed it there, and has taken out all that came afterwards.
     pub unsafe fn take_back(&self, index: u32) -> Taken {
-        // SAFETY: (1).
+        // SAFETY: (1) the view is the owner's. (2) is our (1).
         unsafe {
             let is_public = self.deque.is_public(index);
             let taken = self.deque.take_back(index);
@@ -81,8 +83,7 @@ impl JobProcessor {
         }
     }
 
-    /// Takes the job that `header` begins from the overflow list, if a thief has moved it there. For the
-    /// owner.
+    /// Takes the job that `header` begins from the overflow list, if a thief has moved it there.
     pub fn take_moved(&self, header: NonNull<JobHeader>) -> bool {
         self.overflow.take_first(|job| job.is(header)).is_some()
     }
@@ -90,13 +91,13 @@ impl JobProcessor {
     /// Takes the youngest scope job at `floor` or above, or one from the overflow list.
     ///
     /// # Safety
-    /// 1. The calling thread is the owner. 2. No join job is at `floor` or above.
+    /// 1. No join job is at `floor` or above.
     #[inline(always)]
     pub unsafe fn pop(&self, floor: u32) -> Option<JobRef> {
         Some(match self.flags.get() {
-            // SAFETY: (1), (2).
+            // SAFETY: (1) the view is the owner's. (2) is our (1).
             0 => JobRef::from_raw(unsafe { self.deque.pop(floor) }?),
-            // SAFETY: as above.
+            // SAFETY: (1).
             _ => unsafe { self.pop_slowly(floor) }?,
         })
     }
@@ -111,8 +112,7 @@ impl JobProcessor {
     unsafe fn pop_slowly(&self, floor: u32) -> Option<JobRef> {
         let tag = self.waits_for();
         if self.has_flag(BREADTH_FIRST) {
-            // SAFETY: (1).
-            unsafe { self.publish(u32::MAX) };
+            self.publish(u32::MAX);
             return self.steal(tag);
         }
         if self.has_flag(OVERFLOWED) {
@@ -139,7 +139,7 @@ impl JobProcessor {
     pub unsafe fn pop_scope_job(&self, floor: u32) -> Option<JobRef> {
         let tag = self.waits_for();
         loop {
-            // SAFETY: (1).
+            // SAFETY: (1) the view is the owner's. (2) is our (1).
             let job = unsafe { self.deque.pop(floor) }.map(JobRef::from_raw)?;
             self.rely_no_more();
             if tag.may_run(job.tag()) {
@@ -150,19 +150,15 @@ impl JobProcessor {
     }
 
     /// Takes a child job of this job processor: the youngest if it is a scope job, else the oldest.
-    ///
-    /// # Safety
-    /// 1. The calling thread is the owner.
-    pub unsafe fn pop_anywhere(&self) -> Option<JobRef> {
+    pub fn pop_anywhere(&self) -> Option<JobRef> {
         let tag = self.waits_for();
         // An isolated region tests the tag of each job, and can do so only at the old end.
         let is_lifo = tag == Tag::NONE && !self.has_flag(BREADTH_FIRST);
-        // SAFETY: (1).
+        // SAFETY: the view is the owner's.
         let youngest = if is_lifo { unsafe { self.deque.pop_if_scope_item() } } else { None };
         self.rely_no_more();
         youngest.map(JobRef::from_raw).or_else(|| {
-            // SAFETY: (1).
-            unsafe { self.publish(u32::MAX) };
+            self.publish(u32::MAX);
             self.steal(tag)
         })
     }
@@ -177,6 +173,15 @@ impl JobProcessor {
         while let Some(job) = unsafe { self.pop_scope_job(floor) } {
             self.leave_to_others(job);
         }
+    }
+
+    /// Queues a job for `spawn_fifo`. Returns a token for it.
+    ///
+    /// # Safety
+    /// 1. The job processor outlives the token's run. 2. The token is pushed, and run once.
+    pub unsafe fn push_fifo(&self, job: JobRef) -> JobRef {
+        // SAFETY: (1), (2). (3) Only the owner has the view, and owners come one after the other.
+        unsafe { self.fifo.push(job) }
     }
 
     /// Takes a detached job of this job processor, in the owner's order.

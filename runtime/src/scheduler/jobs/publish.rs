@@ -19,12 +19,12 @@
 //! The owner learns the typical time from published child jobs: the time between publishing one and taking it
 //! back measures the other half. Of short child jobs, one in [`PATIENCE`] pushes is published only for this
 //! measurement, without a wake. Rule 3 has a price. If child jobs were short at some depth, a long one there
-//! is not shared before the owner looks at the clock again, or blocks ([`JobProcessor::expose_child_jobs`]).
+//! is not shared before the owner looks at the clock again, or blocks ([`OwnJobs::expose_child_jobs`]).
 //! A child job that is being timed is noted in its slot, so that another one in its place is not taken for
 //! it.
 //!
 //! Few halves of a `join` are ever published. So a push does not write the fields that only a thief needs
-//! (the region, the latch, the tag). The push only *begins* the job. [`JobProcessor::finish`] *finishes* the
+//! (the region, the latch, the tag). The push only *begins* the job. [`OwnJobs::finish`] *finishes* the
 //! job before it is published, and before the job processor's region changes.
 //!
 //! These rules hold for halves of a `join`. A scope job is always published when it is pushed, because its
@@ -32,7 +32,7 @@
 //!
 //! # The publish budget
 //! A push that only has to push should cost no more than that. So the owner applies the rules only now and
-//! then ([`JobProcessor::push_slowly`]). The rules set a *publish budget*: a number of pushes for which the
+//! then ([`OwnJobs::push_slowly`]). The rules set a *publish budget*: a number of pushes for which the
 //! owner does nothing else. The budget also ends with the poll interval of `split.rs`, so one countdown does
 //! for both.
 //! ```text
@@ -61,6 +61,7 @@ use crate::loom::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::loom::sync::atomic::fence;
 use crate::scheduler::estimate::{EAGER, SHORT};
 use crate::scheduler::job_processor::{JobProcessor, RELIES_ON_PUBLIC};
+use crate::scheduler::owner::OwnJobs;
 
 /// The longest publish budget where there are thieves.
 const PATIENCE: u32 = 64;
@@ -72,16 +73,16 @@ const FOREIGN: u32 = 16;
 /// Scope jobs lie only below this index.
 pub(super) const SCOPE_LIMIT: u32 = (DEQUE_CAPACITY - if DEQUE_CAPACITY > 4096 { 1024 } else { 1 }) as u32;
 
-impl JobProcessor {
+impl OwnJobs {
     /// Pushes a child job that its pusher takes back by [`take_back`](Self::take_back), and returns its
     /// index. Returns `None` at the end of a publish budget; the caller then pushes the job by
     /// [`push_slowly`](Self::push_slowly). (Two calls, so that the fast path has no second test.)
     ///
     /// # Safety
-    /// 1. The calling thread is the owner. 2. The job is begun
-    ///    ([`StackJob::begin`](crate::job::StackJob::begin)), and lives until it has run or was taken back.
+    /// 1. The job is begun ([`StackJob::begin`](crate::job::StackJob::begin)), and lives until it has run or
+    ///    was taken back.
     #[inline(always)]
-    pub unsafe fn push_within_budget(&self, job: NonNull<StackHead<SpinLatch<Self>>>) -> Option<u32> {
+    pub unsafe fn push_within_budget(&self, job: NonNull<StackHead<SpinLatch<JobProcessor>>>) -> Option<u32> {
         // Relaxed: a hint.
         let left = self.left.load(Relaxed) - 1;
         if left < 0 {
@@ -89,8 +90,8 @@ impl JobProcessor {
         }
         // Relaxed: this may overwrite a thief's zero; see the module's docs.
         self.left.store(left, Relaxed);
-        // SAFETY: (1); the deque has space for every push of a publish budget; (2), and every function that
-        // publishes the job finishes it first.
+        // SAFETY: (1) the view is the owner's. (2) The deque has space for every push of a publish budget.
+        // (3) Every function that publishes the job finishes it first; it is valid by our (1).
         Some(unsafe { self.deque.begin_join_item(job.as_ptr().cast()) })
     }
 
@@ -98,20 +99,19 @@ impl JobProcessor {
     /// interval. Returns `None` if the deque is full.
     ///
     /// # Safety
-    /// 1. and 2. As [`push_within_budget`](Self::push_within_budget).
+    /// 1. As [`push_within_budget`](Self::push_within_budget).
     #[cold]
     #[inline(never)]
-    pub unsafe fn push_slowly(&self, job: NonNull<StackHead<SpinLatch<Self>>>) -> Option<u32> {
+    pub unsafe fn push_slowly(&self, job: NonNull<StackHead<SpinLatch<JobProcessor>>>) -> Option<u32> {
         // Counts the whole publish budget, also if a thief has ended it early: a poll interval that is too
         // short does no harm.
         if self.poll_interval.pass_many(self.budget.take() + 1) {
             self.look();
         }
-        // SAFETY: (1).
-        if unsafe { self.deque.head() } == DEQUE_CAPACITY as u32 {
+        if self.head() == DEQUE_CAPACITY as u32 {
             return None;
         }
-        // SAFETY: (1), (2); there is room.
+        // SAFETY: (1) and (3) as in `push_within_budget`. (2) There is space.
         let index = unsafe { self.deque.begin_join_item(job.as_ptr().cast()) };
         self.set_flag(RELIES_ON_PUBLIC, false);
         let room = DEQUE_CAPACITY as u32 - SCOPE_LIMIT.max(index + 1);
@@ -144,23 +144,9 @@ impl JobProcessor {
         }
     }
 
-    /// The owner ends the publish budget.
+    /// Ends the publish budget.
     pub(super) fn end_budget(&self) {
         self.left.store(0, Relaxed);
-    }
-
-    /// A thief wants a job, so the next push applies the rules.
-    pub fn ask(&self) {
-        if self.left.load(Relaxed) > 0 {
-            self.left.store(0, Relaxed);
-        }
-    }
-
-    /// A thief has taken a job. If it was the last public one, the owner may have relied on it.
-    pub(super) fn ask_if_empty(&self) {
-        if self.deque.is_nothing_public() {
-            self.ask();
-        }
     }
 
     /// The owner has taken back a job that was public, so a publish budget by rule 1 ends.
@@ -194,14 +180,14 @@ impl JobProcessor {
                 return 2 * EAGER;
             }
         }
-        // SAFETY: the caller is the owner.
+        // SAFETY: the view is the owner's.
         let oldest = unsafe { self.deque.first_private() };
         let estimate = self.estimates.at(oldest);
         let known_for = self.known_for(oldest);
         if known_for.is_none() {
             self.finish();
-            // SAFETY: as above. There is a private job at this index: the one that was just pushed, or an
-            // older one. Scope jobs are public, so it is a join job.
+            // SAFETY: (1) the view is the owner's. (2) There is a private job at this index: the one that was
+            // just pushed, or an older one. Scope jobs are public, so it is a join job. It was just finished.
             unsafe { self.deque.note(oldest) };
         }
         if estimate.is_short() {
@@ -210,16 +196,14 @@ impl JobProcessor {
                     estimate.begin(oldest);
                 }
                 if oldest == index {
-                    // SAFETY: as above.
-                    unsafe { self.publish(1) };
+                    self.publish(1);
                 }
                 return PATIENCE;
             }
             estimate.set_long();
         }
         let long = (oldest..=index).take_while(|&index| !self.estimates.at(index).is_short()).count();
-        // SAFETY: as above.
-        unsafe { self.publish(if is_hungry { long as u32 } else { 1 }) };
+        self.publish(if is_hungry { long as u32 } else { 1 });
         shared.post_child_job();
         if known_for.is_none() {
             // After the wake, which takes microseconds.
@@ -230,7 +214,7 @@ impl JobProcessor {
 
     /// For how many nanoseconds the child job at `index` has been there, if it is being timed.
     pub(super) fn known_for(&self, index: u32) -> Option<u32> {
-        // SAFETY: the caller is the owner.
+        // SAFETY: the view is the owner's.
         self.estimates.at(index).known_for(index, || unsafe { self.deque.is_noted(index) })
     }
 
@@ -245,7 +229,7 @@ impl JobProcessor {
         self.rely_no_more();
     }
 
-    /// Writes the missing fields of the child jobs that are only begun. For the owner.
+    /// Writes the missing fields of the child jobs that are only begun.
     #[inline]
     pub(super) fn finish(&self) {
         let finish = |job: *mut JobHeader| {
@@ -253,31 +237,41 @@ impl JobProcessor {
             // present region, because `replace_region` comes here first.
             unsafe {
                 let job = NonNull::new_unchecked(job.cast());
-                StackHead::<SpinLatch<Self>>::finish(job, self.region.get(), SpinLatch::new(self));
+                StackHead::<SpinLatch<JobProcessor>>::finish(job, self.region.get(), SpinLatch::new(self));
                 JobRef::new(job.cast(), self.tag.get()).into_raw()
             }
         };
-        // SAFETY: the caller is the owner.
+        // SAFETY: the view is the owner's.
         unsafe { self.deque.finish(finish) };
     }
 
     /// Publishes the oldest `n` private child jobs, or all if there are fewer. Returns how many it published.
-    ///
-    /// # Safety
-    /// 1. The calling thread is the owner.
     #[inline]
-    pub(super) unsafe fn publish(&self, n: u32) -> u32 {
+    pub(super) fn publish(&self, n: u32) -> u32 {
         self.finish();
-        // SAFETY: (1); just finished.
+        // SAFETY: (1) the view is the owner's. (2) Just finished.
         unsafe { self.deque.publish(n) }
     }
 
     /// Publishes all child jobs, because the owner will not come back soon. Returns whether one was private.
-    ///
-    /// # Safety
-    /// 1. The calling thread is the owner.
-    pub unsafe fn publish_all(&self) -> bool {
-        // SAFETY: (1).
-        unsafe { self.publish(u32::MAX) > 0 }
+    pub fn publish_all(&self) -> bool {
+        self.publish(u32::MAX) > 0
+    }
+}
+
+/// What thieves write.
+impl JobProcessor {
+    /// A thief wants a job, so the next push applies the rules.
+    pub fn ask(&self) {
+        if self.left.load(Relaxed) > 0 {
+            self.left.store(0, Relaxed);
+        }
+    }
+
+    /// A thief has taken a job. If it was the last public one, the owner may have relied on it.
+    pub(super) fn ask_if_empty(&self) {
+        if self.deque.is_nothing_public() {
+            self.ask();
+        }
     }
 }

@@ -6,10 +6,11 @@ use std::ptr::{NonNull, null};
 use crate::job::region::Current;
 use crate::job::{JobRef, Question, Region, Tag};
 use crate::scheduler::context;
-use crate::scheduler::job_processor::{HELD, JobProcessor, OVERFLOWED};
+use crate::scheduler::job_processor::{HELD, OVERFLOWED};
+use crate::scheduler::owner::OwnJobs;
 use crate::scheduler::shared::Shared;
 
-impl JobProcessor {
+impl OwnJobs {
     #[inline(always)]
     pub fn region(&self) -> *const Region {
         self.region.get()
@@ -39,13 +40,12 @@ impl JobProcessor {
         if self.is_external() && tag.without_external() == Tag::NONE { self.tag() } else { tag }
     }
 
-    /// From now on the calling thread holds the job processor as an external thread. Its jobs get this tag.
+    /// From now on the owner holds the job processor as an external thread. Its jobs get this tag.
     ///
     /// # Safety
-    /// 1. `region` is null, or live until [`end_external`](Self::end_external). 2. The calling thread has
-    ///    taken the job processor, which is one of an external thread.
+    /// 1. `region` is null, or live until [`end_external`](Self::end_external).
     pub unsafe fn begin_external(&self, region: *const Region, tag: Tag) {
-        // SAFETY: (1) live until `end_external` replaces it; (2).
+        // SAFETY: (1): live until `end_external` replaces it.
         unsafe { self.replace_region(region, tag) };
     }
 
@@ -53,12 +53,11 @@ impl JobProcessor {
     /// worker's overflow list. Returns whether there were any.
     ///
     /// # Safety
-    /// 1. The calling thread has called [`begin_external`](Self::begin_external), and holds the job processor
-    ///    still.
+    /// 1. The call has ended, so there is no join job.
     pub unsafe fn end_external(&self) -> bool {
         let others = &self.shared().job_processor(0).overflow;
         let mut has_moved = false;
-        // SAFETY: (1) the caller holds the job processor; its call has ended, so there is no join job.
+        // SAFETY: (1) the view is the owner's. (2) is our (1).
         let next =
             || unsafe { self.deque.pop(0) }.map(JobRef::from_raw).or_else(|| self.overflow.pop_front());
         while let Some(job) = next() {
@@ -66,7 +65,7 @@ impl JobProcessor {
             others.push_back(job);
         }
         self.set_flag(OVERFLOWED, false);
-        // SAFETY: (1) no region; (2) as above.
+        // SAFETY: (1) no region.
         unsafe { self.replace_region(null(), Tag::NONE) };
         self.restart_poll_interval();
         has_moved
@@ -85,18 +84,18 @@ impl JobProcessor {
         }
     }
 
-    /// Runs `f` in surroundings of its own. `f` runs jobs of the owner's region, or of none. For the owner.
+    /// Runs `f` in surroundings of its own. `f` runs jobs of the owner's region, or of none.
     pub fn in_surroundings<R>(&self, f: impl FnOnce() -> R) -> R {
-        // SAFETY: the owner's region is live while it is set, and it is set until `f` has ended. As long, its
-        // runtime is valid. The job processor's own pool is valid as long as the owner holds the job
-        // processor.
+        // SAFETY: `current_of`: (1) the owner's region is live while it is set, and it is set until `f` has
+        // ended. `in_surroundings`: (1) as long, its runtime is valid. The job processor's own pool is valid
+        // as long as the owner holds the job processor.
         unsafe { context::in_surroundings(self.current_of(self.region()), f) }
     }
 
     /// Makes `region`, with its tag, the region in which the owner works; returns the former one.
     ///
     /// # Safety
-    /// 1. `region` is null, or live until it is replaced. 2. The calling thread is the owner.
+    /// 1. `region` is null, or live until it is replaced.
     pub unsafe fn replace_region(&self, region: *const Region, tag: Tag) -> (*const Region, Tag) {
         // The child jobs that are only begun belong to the former region.
         self.finish();
@@ -118,7 +117,7 @@ impl JobProcessor {
     /// Runs a job as the owner, in the job's region.
     ///
     /// # Safety
-    /// 1. The calling thread is the owner, and has claimed the job.
+    /// 1. The caller has claimed the job.
     #[inline]
     pub unsafe fn run(&self, job: JobRef) {
         self.pass_split();

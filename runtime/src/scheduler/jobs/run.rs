@@ -6,24 +6,20 @@ use crate::scheduler::belonging::outside_of_computations;
 use crate::scheduler::idle::Work;
 use crate::scheduler::injected::Injected;
 use crate::scheduler::job_processor::JobProcessor;
+use crate::scheduler::owner::OwnJobs;
 use crate::scheduler::worker::Worker;
 
-/// Methods for the holder of the job processor.
-impl JobProcessor {
+impl OwnJobs {
     /// Publishes the child jobs that lie here, and wakes other workers for them, because this thread is about
     /// to block.
     ///
     /// Also wakes workers for child jobs that were public before. A worker that overlooked them relied on
     /// this thread to come back to them; and no worker was woken for child jobs that were published only for
     /// a measurement (`publish.rs`).
-    ///
-    /// # Safety
-    /// 1. The calling thread is the owner.
     #[cold]
     #[inline(never)]
-    pub unsafe fn expose_child_jobs(&self) {
-        // SAFETY: (1).
-        unsafe { self.publish_all() };
+    pub fn expose_child_jobs(&self) {
+        self.publish_all();
         if self.has_public_child_jobs() || !self.detached.is_empty() {
             self.shared().post_strictly(Work::Job);
         }
@@ -48,15 +44,14 @@ impl JobProcessor {
             return self.with_worker(|worker| worker.yield_to_job(self, is_local));
         }
         let tag = self.waits_for();
-        // SAFETY: the calling thread holds the job processor.
-        let local = unsafe { self.pop_anywhere() }.or_else(|| self.take_broadcast());
+        let local = self.pop_anywhere().or_else(|| self.take_broadcast());
         let job = local.or_else(|| match is_local {
             true => None,
             false => self
                 .steal_from_others(0, |victim| victim.steal(tag))
                 .or_else(|| self.shared().injected_jobs.take_install(tag)),
         });
-        // SAFETY: as above; the job was claimed.
+        // SAFETY: (1) the job was just claimed.
         job.inspect(|&job| self.in_surroundings(|| unsafe { self.run(job) })).is_some()
     }
 }
@@ -67,8 +62,7 @@ impl Worker {
     /// broadcast comes after the jobs that were spawned before it.
     pub fn run_next_job(&self) -> bool {
         let Some(job_processor) = self.job_processor() else { return false };
-        // SAFETY: this thread is the job processor's owner; its stack has no frame of a job, so there is no
-        // join job.
+        // SAFETY: (1) the stack of this thread has no frame of a job, so there is no join job.
         let own = unsafe { job_processor.pop(0) }
             .or_else(|| job_processor.take_detached())
             .or_else(|| job_processor.take_overflow());
@@ -136,7 +130,7 @@ impl Worker {
         let job_processor = self.job_processor().expect("only runtimes with workers have jobs");
         self.begin_job();
         let _outer = self.processor().polling.begin_job();
-        // SAFETY: this thread is the job processor's owner; the job was taken from a queue.
+        // SAFETY: (1) the job was taken from a queue.
         self.computing(|| unsafe { job_processor.run(job) });
     }
 
@@ -154,12 +148,12 @@ impl Worker {
             return self.steal_detached(own);
         }
         let most = own.end_batch();
-        // SAFETY: this thread is the job processor's owner.
+        // SAFETY: (1) a worker without any work is in no job.
         self.steal_by(|victim| unsafe { own.steal_several(victim, most) })
             .or_else(|| self.steal_detached(own))
     }
 
-    fn steal_detached(&self, own: &JobProcessor) -> Option<JobRef> {
+    fn steal_detached(&self, own: &OwnJobs) -> Option<JobRef> {
         let mut job_processors =
             self.shared().job_processors().filter(|job_processor| job_processor.index() != own.index());
         // Takes the oldest job. The owner takes the youngest, if its order is last in, first out.
@@ -167,13 +161,12 @@ impl Worker {
     }
 
     /// Runs a job in the middle of another job, or of a task's poll, which asked for this. With `is_local`,
-    /// runs only a job of this job processor. In an isolated region, runs only child jobs of that region. For
-    /// the owner of `job_processor`.
-    pub fn yield_to_job(&self, job_processor: &JobProcessor, is_local: bool) -> bool {
+    /// runs only a job of this job processor. In an isolated region, runs only child jobs of that region.
+    pub fn yield_to_job(&self, job_processor: &OwnJobs, is_local: bool) -> bool {
         let tag = job_processor.waits_for();
         let is_free = tag == Tag::NONE;
-        // SAFETY: this thread is the job processor's owner.
-        let local = unsafe { job_processor.pop_anywhere() }
+        let local = job_processor
+            .pop_anywhere()
             .or_else(|| if is_free { job_processor.take_detached() } else { None })
             .or_else(|| job_processor.take_broadcast());
         let jobs = &self.shared().injected_jobs;

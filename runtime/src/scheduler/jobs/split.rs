@@ -80,7 +80,7 @@ use crate::loom::thread;
 use crate::scheduler::away::spare::YieldsTo;
 use crate::scheduler::hints::slices::INTERVAL_NANOS;
 use crate::scheduler::idle::Work;
-use crate::scheduler::job_processor::JobProcessor;
+use crate::scheduler::owner::OwnJobs;
 #[cfg(doc)]
 use crate::scheduler::poll_interval::POLL_INTERVAL_NANOS;
 use crate::scheduler::worker::Worker;
@@ -95,8 +95,8 @@ const LIMIT: Duration = Duration::from_micros(YIELD_MICROS);
 /// or the machine overloaded.
 const LONGEST_STAY_NANOS: u64 = 100_000_000;
 
-impl JobProcessor {
-    /// The end of a poll interval of splits. For the owner.
+impl OwnJobs {
+    /// The end of a poll interval of splits.
     #[cold]
     #[inline(never)]
     pub fn look(&self) {
@@ -131,11 +131,10 @@ impl JobProcessor {
         });
     }
 
-    /// Shares child jobs that seemed too short, if other workers have no work. For the owner.
+    /// Shares child jobs that seemed too short, if other workers have no work.
     fn share_if_hungry(&self) {
         let shared = self.shared();
-        // SAFETY: this thread is the job processor's owner.
-        if shared.is_hungry() && unsafe { self.publish_all() } {
+        if shared.is_hungry() && self.publish_all() {
             shared.post_child_job();
         }
     }
@@ -163,7 +162,7 @@ impl JobProcessor {
 
 impl Worker {
     /// 1 to 3 of the module's docs.
-    pub fn see_to_tasks(&self, job_processor: &JobProcessor, now: u64) {
+    pub fn see_to_tasks(&self, job_processor: &OwnJobs, now: u64) {
         let shared = self.shared();
         self.collect_tasks(job_processor);
         job_processor.share_if_hungry();
@@ -190,7 +189,7 @@ impl Worker {
     }
 
     /// `YieldSleep`, `YieldOver`.
-    fn yield_to_tasks(&self, job_processor: &JobProcessor, yields_to: YieldsTo) {
+    fn yield_to_tasks(&self, job_processor: &OwnJobs, yields_to: YieldsTo) {
         let splits = &self.shared().splits;
         splits.has_asked.store(false, Relaxed);
         if yields_to == YieldsTo::Called {
@@ -244,7 +243,7 @@ mod tests {
     /// Returns what `f` returns for the job processor of the only worker, in a computation.
     fn in_pool<T: Send + 'static>(
         runtime: &crate::Runtime,
-        f: impl FnOnce(&JobProcessor) -> T + Send + 'static,
+        f: impl FnOnce(&OwnJobs) -> T + Send + 'static,
     ) -> T {
         // SAFETY: used in this call only.
         let computation = runtime.handle().compute(|| f(unsafe { context::job_processor() }.unwrap()));

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use crate::job::{JobRef, Tag};
 use crate::loom::hint;
 use crate::scheduler::job_processor::JobProcessor;
+use crate::scheduler::owner::OwnJobs;
 use crate::scheduler::publish::SCOPE_LIMIT;
 
 /// Nanoseconds of work that a thief takes at once: several short scope jobs, or one job.
@@ -31,8 +32,7 @@ impl JobProcessor {
         !self.deque.is_nothing_public() || !self.overflow.is_empty()
     }
 
-    /// Steals the oldest public child job that a thread inside the isolated region `tag` may run. Any thread
-    /// may call this.
+    /// Steals the oldest public child job that a thread inside the isolated region `tag` may run.
     pub fn steal(&self, tag: Tag) -> Option<JobRef> {
         let is_wanted = |job| tag.may_run(JobRef::from_raw(job).tag());
         let stolen = self.deque.steal(is_wanted).map(JobRef::from_raw);
@@ -63,23 +63,28 @@ impl JobProcessor {
 
     /// Wakes threads for child jobs that were moved to the overflow list. During the move no thread could see
     /// them; and their pusher may wait for one that only the pusher may run now (see
-    /// [`take_moved`](Self::take_moved)).
+    /// [`take_moved`](OwnJobs::take_moved)).
     fn tell_of_moved(&self) {
         let shared = self.shared();
         shared.idle.fence_push();
         shared.post_child_job();
         shared.unpark_picked(Some(self.index()));
     }
+}
 
+/// The thief's own job processor.
+impl OwnJobs {
     /// Takes at most `most` child jobs from `victim`. Returns the oldest and pushes the others here.
     ///
     /// # Safety
-    /// 1. The calling thread is the owner of this job processor, and in no job.
+    /// 1. The caller is in no job.
     pub unsafe fn steal_several(&self, victim: &JobProcessor, most: u32) -> Option<JobRef> {
         let taken = Cell::new(1);
         let put = |job| {
             taken.set(taken.get() + 1);
-            // SAFETY: (1). The job's pusher vouched for it.
+            // SAFETY: (1) the view is the owner's. (2) The job's pusher vouched for it. (3) The limit is
+            // below the capacity. By our (1) no frame has a join job below, which it would take back from
+            // under them.
             if !unsafe { self.deque.push(job, SCOPE_LIMIT) } {
                 self.push_overflow(JobRef::from_raw(job));
             }
@@ -98,15 +103,15 @@ impl JobProcessor {
             None => victim.steal(Tag::NONE)?,
         };
         self.theft.begin(taken.get(), Instant::now());
-        // Publishes them, so that other threads find them here. SAFETY: (1).
-        if unsafe { self.publish(u32::MAX) } > 0 {
+        // Publishes them, so that other threads find them here.
+        if self.publish(u32::MAX) > 0 {
             self.shared().post_child_job();
         }
         Some(job)
     }
 
     /// The first job that `steal` takes from another job processor, beginning at `start`. Asks each job
-    /// processor without a public job to publish one. For the holder of this job processor.
+    /// processor without a public job to publish one.
     pub fn steal_from_others(
         &self,
         start: usize,
@@ -122,6 +127,7 @@ impl JobProcessor {
             job
         })
     }
+
     /// How many child jobs the owner should steal at once, for about [`BATCH`] of work. Estimated from the
     /// last theft. If the last jobs were tiny, this pauses first.
     pub fn end_batch(&self) -> u32 {

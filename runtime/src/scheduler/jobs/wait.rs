@@ -41,6 +41,7 @@ use crate::scheduler::away::Role;
 use crate::scheduler::idle::Work;
 use crate::scheduler::in_place;
 use crate::scheduler::job_processor::JobProcessor;
+use crate::scheduler::owner::OwnJobs;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
 
@@ -94,7 +95,7 @@ pub enum Host<'a> {
 
 impl Host<'_> {
     /// Calls `f`, which runs jobs. The jobs do not see what the frames below have set up.
-    fn engaged<R>(self, job_processor: &JobProcessor, f: impl FnOnce() -> R) -> R {
+    fn engaged<R>(self, job_processor: &OwnJobs, f: impl FnOnce() -> R) -> R {
         job_processor.in_surroundings(|| match self {
             Host::Owner(worker) => worker.computing(f),
             Host::External => f(),
@@ -110,7 +111,7 @@ impl Host<'_> {
     }
 
     /// The job processor at which the host begins to look for a victim.
-    fn start(self, job_processor: &JobProcessor) -> usize {
+    fn start(self, job_processor: &OwnJobs) -> usize {
         match self {
             Host::Owner(worker) => worker.random_below(job_processor.shared().processors.len()),
             Host::External => 0,
@@ -118,8 +119,7 @@ impl Host<'_> {
     }
 }
 
-/// Methods for the thread that holds the job processor.
-impl JobProcessor {
+impl OwnJobs {
     fn with_host<R>(&self, f: impl FnOnce(Host<'_>) -> R) -> R {
         match self.is_external() {
             true => f(Host::External),
@@ -151,15 +151,14 @@ impl JobProcessor {
             while !if rounds == 0 { awaited.is_over_after(jobs) } else { awaited.is_over() } {
                 if let Some(job) = self.find_child_job(host, floor, JobProcessor::steal) {
                     (rounds, jobs) = (0, jobs.wrapping_add(1));
-                    // SAFETY: this thread holds the job processor, and has just claimed the job.
+                    // SAFETY: (1) the job was just claimed.
                     unsafe { self.run(job) };
                 } else if rounds < ROUNDS {
                     rounds += 1;
                     thread::yield_now();
                 } else if std::mem::take(&mut is_to_expose) {
                     // Done once, and before this thread is sleepy, because its own post would wake it.
-                    // SAFETY: this thread holds the job processor.
-                    unsafe { self.expose_child_jobs() };
+                    self.expose_child_jobs();
                 } else if self.sleep_on(host, awaited, floor) {
                     (rounds, jobs) = (0, 0);
                 }
@@ -184,10 +183,9 @@ impl JobProcessor {
                 if is_back() {
                     return true;
                 }
-                // SAFETY: this thread holds the job processor; no join job is above `floor`, by the caller's
-                // word.
+                // SAFETY: (1) no join job is at `floor` or above, by the caller's word.
                 match unsafe { self.pop(floor) }.or_else(|| self.take_broadcast()) {
-                    // SAFETY: as above; the job was just claimed.
+                    // SAFETY: (1) the job was just claimed.
                     Some(job) => host.engaged(self, || unsafe { self.run(job) }),
                     None => self.sleep_unwinding(host, awaited),
                 }
@@ -218,10 +216,9 @@ impl JobProcessor {
     pub fn run_scope_jobs(&self, floor: u32) {
         self.with_host(|host| {
             host.engaged(self, || {
-                // SAFETY: this thread holds the job processor; no join job is above `floor`, by the caller's
-                // word.
+                // SAFETY: (1) no join job is at `floor` or above, by the caller's word.
                 while let Some(job) = unsafe { self.pop_scope_job(floor) } {
-                    // SAFETY: as above; the job was just claimed.
+                    // SAFETY: (1) the job was just claimed.
                     unsafe { self.run(job) };
                 }
             });
@@ -243,10 +240,9 @@ impl JobProcessor {
             while !is_done() {
                 let mut left = 32;
                 while left > 0 {
-                    // SAFETY: this thread holds the job processor; no join job is above `floor`, by the
-                    // caller's word.
+                    // SAFETY: (1) no join job is at `floor` or above, by the caller's word.
                     let Some(job) = (unsafe { self.pop(floor) }) else { return };
-                    // SAFETY: as above; the job was just claimed.
+                    // SAFETY: (1) the job was just claimed.
                     unsafe { self.run(job) };
                     left -= 1;
                 }
@@ -259,19 +255,18 @@ impl JobProcessor {
         &self,
         host: Host<'_>,
         floor: u32,
-        steal: fn(&Self, Tag) -> Option<JobRef>,
+        steal: fn(&JobProcessor, Tag) -> Option<JobRef>,
     ) -> Option<JobRef> {
         let tag = self.waits_for();
         let shared = self.shared();
-        // SAFETY: this thread holds the job processor; no join job is above `floor`, which the frame that
-        // waits vouches for.
+        // SAFETY: (1) no join job is at `floor` or above, by the word of the frame that waits.
         let own = unsafe { self.pop(floor) }.or_else(|| self.take_broadcast());
         if own.is_some() {
             return own;
         }
         // A job of another job processor may keep this thread for long, and this thread may be unable to run
-        // its own jobs. SAFETY: as above.
-        if unsafe { self.publish_all() } {
+        // its own jobs.
+        if self.publish_all() {
             shared.post_child_job();
         }
         let stolen = match self.takes_child_jobs(host) {
@@ -284,8 +279,8 @@ impl JobProcessor {
     /// The last look before a sleep. It also looks below child jobs that this thread may not run.
     fn find_child_job_anywhere(&self, host: Host<'_>, floor: u32) -> Option<JobRef> {
         match self.waits_for() {
-            Tag::NONE => self.find_child_job(host, floor, Self::steal),
-            _ => self.find_child_job(host, floor, Self::steal_from_below),
+            Tag::NONE => self.find_child_job(host, floor, JobProcessor::steal),
+            _ => self.find_child_job(host, floor, JobProcessor::steal_from_below),
         }
     }
 
@@ -296,7 +291,7 @@ impl JobProcessor {
         let seen = shared.idle.get_sleepy();
         shared.idle.fence_look();
         if let Some(job) = self.find_child_job_anywhere(host, floor) {
-            // SAFETY: this thread holds the job processor, and has just claimed the job.
+            // SAFETY: (1) the job was just claimed.
             unsafe { self.run(job) };
             return true;
         }
@@ -356,7 +351,7 @@ impl JobProcessor {
     fn calls_foreign(&self, worker: &Worker) -> bool {
         let has_foreign = worker.has_foreign();
         if has_foreign {
-            if self.shared().has_jobs_for(self.index(), Role::Full) {
+            if self.shared().has_jobs_for(Some(self), Role::Full) {
                 self.shared().fetch(Work::Job);
             }
             worker.call_foreign();
@@ -372,17 +367,17 @@ impl JobProcessor {
         let has_job = job.is_some();
         if has_job || awaited.is_over() {
             // The worker that woke this thread may block on a job that this thread did not take.
-            if shared.has_jobs_for(self.index(), Role::Full) {
+            if shared.has_jobs_for(Some(self), Role::Full) {
                 shared.fetch(Work::Job);
             }
         } else if (self.waits_for() != Tag::NONE || !self.takes_child_jobs(host))
-            && shared.has_jobs_for(self.index(), Role::Full)
+            && shared.has_jobs_for(Some(self), Role::Full)
         {
             // This thread may run only some of the jobs.
             shared.pass_errand_on(self.index());
         }
         if let Some(job) = job {
-            // SAFETY: this thread holds the job processor, and has just claimed the job.
+            // SAFETY: (1) the job was just claimed.
             unsafe { self.run(job) };
         }
         has_job

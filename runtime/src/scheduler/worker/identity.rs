@@ -14,7 +14,7 @@ use crate::scheduler::hints::linger::Linger;
 use crate::scheduler::hints::reinforcement::Reinforcement;
 use crate::scheduler::hints::sampling::Sampling;
 use crate::scheduler::idle::Idle;
-use crate::scheduler::job_processor::JobProcessor;
+use crate::scheduler::owner::OwnJobs;
 use crate::scheduler::processor::{Processor, Sighting};
 use crate::scheduler::shared::Shared;
 use crate::util::rand::FastRand;
@@ -212,8 +212,12 @@ impl Worker {
 
     /// The worker's jobs. None on a `current_thread` runtime.
     #[inline]
-    pub fn job_processor(&self) -> Option<&JobProcessor> {
-        self.processor().job_processor.as_ref()
+    pub fn job_processor(&self) -> Option<&OwnJobs> {
+        let job_processor = self.processor().job_processor.as_ref();
+        // SAFETY: (1) the worker is neither `Send` nor `Sync`, so the calling thread is the thread that made
+        // it. By duty 2 of `new` no other thread is the owner while the worker lives, and the view lives no
+        // longer.
+        job_processor.map(|job_processor| unsafe { job_processor.by_owner() })
     }
 
     /// The table of `owned.rs` that this worker may use. None while the table is lent, for a spare worker,

@@ -4,7 +4,7 @@ use super::identity::{BLOCKED, COMPUTING, MARKED, Worker};
 use crate::driver::time::Deadline;
 use crate::loom::sync::atomic::Ordering::Acquire;
 use crate::scheduler::idle::Work;
-use crate::scheduler::job_processor::JobProcessor;
+use crate::scheduler::owner::OwnJobs;
 use crate::scheduler::wait;
 
 /// Whether the worker is in its loop, away or blocked.
@@ -114,12 +114,9 @@ impl Worker {
 
     /// Whether work waits that this thread should give to others before it blocks.
     pub fn holds_work(&self) -> bool {
-        let has_jobs = |job_processor: &JobProcessor| {
-            job_processor.has_child_jobs() || !job_processor.detached.is_empty()
-        };
         self.has_own_tasks()
             || !self.shared().injector.is_empty()
-            || self.job_processor().is_some_and(has_jobs)
+            || self.job_processor().is_some_and(OwnJobs::has_pending_jobs)
     }
 
     pub(in crate::scheduler) fn has_own_tasks(&self) -> bool {
@@ -137,8 +134,7 @@ impl Worker {
         self.move_tasks_to_injector();
         self.leave_timers();
         if let Some(job_processor) = self.job_processor() {
-            // SAFETY: this thread is the job processor's owner.
-            unsafe { job_processor.expose_child_jobs() };
+            job_processor.expose_child_jobs();
         }
         // Also with an empty ring: if this thread was the last to be the poller, another worker has to become
         // the poller now.

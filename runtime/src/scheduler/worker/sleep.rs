@@ -94,7 +94,7 @@ impl Worker {
         // For `lifecycle.rs`: the worker has to wind down, or to cancel the tasks of another table.
         let is_ending = || shared.lifecycle.has_begun() && self.seen_lent.get() != Some(shared.away.lent());
         !leaves_tasks && shared.has_tasks_for(role)
-            || shared.has_jobs_for(self.index, role)
+            || shared.has_jobs_for(self.job_processor(), role)
             || !self.is_permanent() && shared.away.has_yielding()
             || is_ending()
     }

@@ -9,7 +9,7 @@ use crate::loom::MEASURES_POLLS;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::scheduler::away::marks::Report;
 use crate::scheduler::belonging::outside_of_computations;
-use crate::scheduler::job_processor::JobProcessor;
+use crate::scheduler::owner::OwnJobs;
 use crate::task::Runnable;
 
 /// The longest time between two turns of the driver and the injector, about.
@@ -216,13 +216,13 @@ impl Worker {
     /// This worker is back from a computation; see `hints/slices.rs`.
     pub(super) fn end_slices(&self) {
         if let Some(job_processor) = self.job_processor() {
-            job_processor.slices.end(|| self.shared().splits.now());
+            job_processor.end_slices(|| self.shared().splits.now());
         }
     }
 
     /// For a worker in the middle of a computation. It polls the driver, and moves the tasks that wake there,
     /// and those in its own queues, to where any thread finds them. Notifies no worker.
-    pub fn collect_tasks(&self, job_processor: &JobProcessor) {
+    pub fn collect_tasks(&self, job_processor: &OwnJobs) {
         let driver = &self.shared().driver;
         let collect = || {
             self.dispatch(|foreign| {

@@ -368,7 +368,7 @@ impl Looks<'_> {
     fn waiting(&self) -> usize {
         let state = self.state;
         let in_rings: usize = state.processors.iter().map(|processor| processor.ring.len()).sum();
-        in_rings + state.injector.len() + usize::from(state.has_jobs_for(usize::MAX, Role::Full))
+        in_rings + state.injector.len() + usize::from(state.has_jobs_for(None, Role::Full))
     }
 
     /// `Relieve`. Returns whether it did something.
@@ -461,7 +461,7 @@ impl Looks<'_> {
     fn share_jobs(&mut self, is_any_still: bool) {
         let state = self.state;
         let is_any_asleep = || state.idle.has_sleepers() || state.idle.has_waiters();
-        let are_left = is_any_still && is_any_asleep() && state.has_jobs_for(usize::MAX, Role::Full);
+        let are_left = is_any_still && is_any_asleep() && state.has_jobs_for(None, Role::Full);
         match are_left {
             true if self.has_called_for_jobs => state.fetch_anyway(),
             true => _ = state.fetch(Work::Job),

@@ -51,7 +51,7 @@ fn do_others_see_to_all(state: &Shared) -> bool {
     if blocked.peek().is_none() {
         return !state.has_no_poller();
     }
-    if state.has_visible_tasks() || state.has_jobs_for(usize::MAX, Role::Full) {
+    if state.has_visible_tasks() || state.has_jobs_for(None, Role::Full) {
         return false;
     }
     let driver = &state.driver;
