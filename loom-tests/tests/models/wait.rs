@@ -42,7 +42,8 @@ fn processor(worker: &Worker) -> &OwnJobs {
 /// The waiter without its rounds.
 fn wait(worker: &Worker, latch: &CoreLatch) {
     while !latch.is_set() {
-        _ = processor(worker).sleep_on(Host::Owner(worker), latch, 0);
+        // SAFETY: (1) no `join` was called here.
+        _ = unsafe { processor(worker).sleep_on(Host::Owner(worker), latch, 0) };
     }
 }
 
@@ -139,7 +140,8 @@ fn an_external_thread_waits() {
             thread::spawn(move || latch.set())
         };
         while !latch.core().is_set() {
-            _ = processor.sleep_on(Host::External, latch.core(), 0);
+            // SAFETY: (1) no `join` was called here.
+            _ = unsafe { processor.sleep_on(Host::External, latch.core(), 0) };
         }
         setter.join().unwrap();
         // SAFETY: (1) no `join` was called here.

@@ -185,7 +185,8 @@ where
         processor.run_detached();
     }
     if call.count.fold() {
-        call.count.latch().wait(processor, floor);
+        // SAFETY: (1) `floor` was the head before this call, which leaves no join job.
+        unsafe { call.count.latch().wait(processor, floor) };
     }
     let results =
         parts.into_iter().map(|part| part.result.into_inner().expect("each processor has run its part"));

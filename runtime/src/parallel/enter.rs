@@ -313,7 +313,10 @@ pub unsafe fn install<R: Send>(
             // This job processor's pool does not know the thread that sets the latch.
             let _expecting = processor.shared().expect();
             let latch: CrossLatch<JobProcessor> = CrossLatch::new(processor);
-            let wait = |latch: &CrossLatch<_>| processor.wait(latch.core(), processor.head());
+            let wait = |latch: &CrossLatch<_>| {
+                // SAFETY: (1) no item is at the head or above.
+                unsafe { processor.wait(latch.core(), processor.head()) };
+            };
             // SAFETY: (1).
             unsafe { install_and_wait(shared, Some(processor), latch, wait, op) }
         }
@@ -415,13 +418,18 @@ impl JobLatch {
 
     /// Waits until the latch is set. `processor` is as for [`new`](Self::new), and `floor` as for
     /// [`OwnJobs::wait`].
-    pub fn wait(&self, processor: Option<&OwnJobs>, floor: u32) {
+    ///
+    /// # Safety
+    /// 1. As [`OwnJobs::wait`], if there is a `processor`.
+    pub unsafe fn wait(&self, processor: Option<&OwnJobs>, floor: u32) {
         match (self, processor) {
-            (Self::Spin(latch), Some(processor)) => processor.wait(latch.core(), floor),
+            // SAFETY: (1).
+            (Self::Spin(latch), Some(processor)) => unsafe { processor.wait(latch.core(), floor) },
             (Self::Cross(latch), Some(processor)) => {
                 // This job processor's pool does not know the thread that sets the latch.
                 let _expecting = processor.shared().expect();
-                processor.wait(latch.core(), floor);
+                // SAFETY: (1).
+                unsafe { processor.wait(latch.core(), floor) };
             }
             (Self::Thread(latch), _) => wait_blocking(latch),
             (Self::Spin(_) | Self::Cross(_), None) => unreachable!("the latch was made for a processor"),

@@ -212,7 +212,8 @@ where
     }
     // SAFETY: it was stolen, so it was finished.
     let job = unsafe { job.as_ref() };
-    wait(processor, job.latch().core(), index);
+    // SAFETY: (1) the job at `index` was stolen, and the frames that pushed join jobs above have been left.
+    unsafe { wait(processor, job.latch().core(), index) };
     // SAFETY: the latch is set.
     (result_a, enter::resume(unsafe { job.take_result() }))
 }
@@ -247,17 +248,22 @@ unsafe fn split<F: FnOnce(bool) -> R, R>(
 #[inline(never)]
 unsafe fn take_back_public(processor: &OwnJobs, index: u32) -> bool {
     if processor.head() != index + 1 {
-        processor.run_scope_jobs(index + 1);
+        // SAFETY: (1) by our (1) all join jobs above `index` were taken out.
+        unsafe { processor.run_scope_jobs(index + 1) };
     }
     // SAFETY: (1), and what was above has been taken out.
     unsafe { processor.take_back(index) == Taken::Back }
 }
 
 /// [`OwnJobs::wait`], kept out of line.
+///
+/// # Safety
+/// 1. As [`OwnJobs::wait`].
 #[cold]
 #[inline(never)]
-fn wait(processor: &OwnJobs, latch: &CoreLatch, floor: u32) {
-    processor.wait(latch, floor);
+unsafe fn wait(processor: &OwnJobs, latch: &CoreLatch, floor: u32) {
+    // SAFETY: (1).
+    unsafe { processor.wait(latch, floor) };
 }
 
 /// While the first closure unwinds, runs or awaits the second closure, which is pushed at `index`. In a
@@ -298,7 +304,9 @@ unsafe fn rescue<F: FnOnce(bool) -> R, R>(
         Taken::Stolen => {
             // SAFETY: it was stolen, so it was finished.
             let latch = unsafe { job.as_ref() }.latch();
-            processor.wait_unwinding(latch.core(), processor.head(), || processor.take_moved(job.cast()))
+            let is_back = || processor.take_moved(job.cast());
+            // SAFETY: (1) no item is at the head or above.
+            unsafe { processor.wait_unwinding(latch.core(), processor.head(), is_back) }
         }
     };
     let result = match is_back {

@@ -98,7 +98,8 @@ impl Drop for Taken {
     fn drop(&mut self) {
         self.worker.count_busy();
         let shared = self.worker.shared();
-        shared.add_references(self.worker.take_references());
+        // SAFETY: (1) the caller of `block_on` has a reference. (2) The number is the worker's own count.
+        unsafe { shared.add_references(self.worker.take_references()) };
         let mut state = shared.core.state.lock();
         // Under the lock: the thread that begins the shutdown looks there afterwards whether the core is
         // taken.

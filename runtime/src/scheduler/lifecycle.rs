@@ -109,7 +109,7 @@ impl Shared {
     ///    the context of a worker of `this` any more, or is not the last.
     pub unsafe fn leave(this: NonNull<Self>, references: i64) {
         // SAFETY: BIAS keeps the state until the last worker gives it up. The other workers do not touch the
-        // state after `thread_leaves`.
+        // state after `thread_leaves`. `add_references`: (1) BIAS; (2) the number is the worker's own count.
         unsafe {
             this.as_ref().add_references(references);
             if this.as_ref().lifecycle.thread_leaves() {
@@ -126,9 +126,9 @@ impl Shared {
 
     fn finish(&self) {
         self.injected_jobs.close();
-        // The injector has counted these references, those of newborn tasks from outside. BIAS keeps the
-        // state meanwhile.
-        self.add_references(self.injector.close() as i64);
+        // The injector has counted these references, those of newborn tasks from outside.
+        // SAFETY: (1) BIAS keeps the state meanwhile. (2) The number is not negative.
+        unsafe { self.add_references(self.injector.close() as i64) };
         loop {
             for injector in [&self.injector, &self.slow] {
                 while let Some(task) = injector.pop_task() {

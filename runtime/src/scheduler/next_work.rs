@@ -236,10 +236,12 @@ impl Worker {
         if !self.is_searching.get() || !self.role().takes_any_task() {
             return false;
         }
-        let Some(job) = self.steal_job() else {
+        // SAFETY: (1) the run loop calls this between two jobs.
+        let Some(job) = (unsafe { self.steal_job() }) else {
             return false;
         };
-        self.run_job(job);
+        // SAFETY: (1) the job was just claimed.
+        unsafe { self.run_job(job) };
         true
     }
 }

@@ -102,8 +102,9 @@ impl Shared {
     pub unsafe fn retain(this: NonNull<Self>) {
         context::with_worker_of(this, |worker| match worker {
             Some(worker) => worker.count_references(1),
-            // SAFETY: (1): the reference keeps it valid.
-            None => unsafe { this.as_ref() }.add_references(1),
+            // SAFETY: valid by (1): no worker calls this, so it is by the caller's reference.
+            // `add_references`: (1) that reference; (2) the number is positive.
+            None => unsafe { this.as_ref().add_references(1) },
         });
     }
 
@@ -121,9 +122,12 @@ impl Shared {
         });
     }
 
-    /// Adds references that the caller took elsewhere, or takes new ones. The caller has a reference, or BIAS
-    /// stands for it.
-    pub fn add_references(&self, count: i64) {
+    /// Adds references that the caller took elsewhere, or takes new ones.
+    ///
+    /// # Safety
+    /// 1. The caller has a reference, or BIAS keeps the state. 2. If `count` is negative, a worker gave up so
+    ///    many references more than it took, and adds up its own count.
+    pub unsafe fn add_references(&self, count: i64) {
         self.references.add(count);
     }
 

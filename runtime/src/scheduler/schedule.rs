@@ -200,7 +200,8 @@ impl Shared {
     #[cold]
     fn refuse(&self, task: Runnable, is_from_outside: bool) {
         if is_from_outside {
-            self.add_references(1);
+            // SAFETY: (1) the handle by which the task is spawned is a reference. (2) The number is positive.
+            unsafe { self.add_references(1) };
             // Relaxed: a number by itself.
             self.refused_elsewhere.fetch_add(1, Relaxed);
         }

@@ -439,10 +439,12 @@ impl Wait {
     }
 
     /// Called when the future is dropped. Passes on a notification that the future got and did not see.
-    /// `self` must be pinned, as it was for `poll`.
-    fn leave(&mut self, notify: &Notify) {
+    ///
+    /// # Safety
+    /// 1. `self` is where it was for `poll`, and is dropped there.
+    unsafe fn leave(&mut self, notify: &Notify) {
         let WaitState::Queued = self.state else { return };
-        // SAFETY: a pinned future is dropped where it is.
+        // SAFETY: (1).
         let waiter = unsafe { Pin::new_unchecked(&self.waiter) };
         // The waker is dropped last, because its drop may panic.
         let (outcome, _waker) = {
@@ -507,7 +509,8 @@ impl Future for Notified<'_> {
 
 impl Drop for Notified<'_> {
     fn drop(&mut self) {
-        self.wait.leave(self.notify);
+        // SAFETY: (1) a pinned future is dropped where it is.
+        unsafe { self.wait.leave(self.notify) };
     }
 }
 
@@ -556,6 +559,7 @@ impl Future for OwnedNotified {
 
 impl Drop for OwnedNotified {
     fn drop(&mut self) {
-        self.wait.leave(&self.notify);
+        // SAFETY: (1) a pinned future is dropped where it is.
+        unsafe { self.wait.leave(&self.notify) };
     }
 }

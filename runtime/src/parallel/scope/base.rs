@@ -313,13 +313,18 @@ impl<'scope> Base<'scope> {
         let processor = unsafe { self.owner.as_ref() };
         match processor {
             Some(processor) if self.at_home(Some(processor)).is_some() => {
-                processor.run_own(self.floor, || self.count.is_done());
-                processor.wait(&JobsOf(self), self.floor);
+                // SAFETY: (1) `floor` was the head before the body, which has ended, and with it all its
+                // calls of `join`. The jobs that are left above are jobs of scopes.
+                unsafe {
+                    processor.run_own(self.floor, || self.count.is_done());
+                    processor.wait(&JobsOf(self), self.floor);
+                }
             }
             _ => {
                 self.run_list(processor);
                 if !self.count.is_done() && self.count.fold() {
-                    self.count.latch().wait(processor, self.floor);
+                    // SAFETY: (1) as above.
+                    unsafe { self.count.latch().wait(processor, self.floor) };
                 }
             }
         }

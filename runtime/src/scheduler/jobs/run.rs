@@ -30,7 +30,8 @@ impl OwnJobs {
     pub fn run_detached(&self) {
         while self.waits_for() == Tag::NONE && !std::thread::panicking() {
             let Some(job) = self.take_detached() else { break };
-            self.in_surroundings(|| self.with_worker(|worker| worker.run_job(job)));
+            // SAFETY: (1) the job was just claimed.
+            self.in_surroundings(|| self.with_worker(|worker| unsafe { worker.run_job(job) }));
         }
     }
 
@@ -67,7 +68,8 @@ impl Worker {
             .or_else(|| job_processor.take_detached())
             .or_else(|| job_processor.take_overflow());
         match own {
-            Some(job) => self.run_job(job),
+            // SAFETY: (1) the job was just claimed.
+            Some(job) => unsafe { self.run_job(job) },
             None => return self.run_job_from_others(),
         }
         true
@@ -90,10 +92,10 @@ impl Worker {
             return false;
         }
         let shared = self.shared();
-        if let Some(job) = job_processor.broadcasts.pop_front() {
-            self.run_job(job);
-        } else if let Some(job) = shared.injected_jobs.take_install(Tag::NONE) {
-            self.run_job(job);
+        let broadcast = job_processor.broadcasts.pop_front();
+        if let Some(job) = broadcast.or_else(|| shared.injected_jobs.take_install(Tag::NONE)) {
+            // SAFETY: (1) the job was just claimed.
+            unsafe { self.run_job(job) };
         } else if let Some(injected) = shared.injected_jobs.take_injected() {
             self.run_injected(injected);
         } else {
@@ -104,7 +106,8 @@ impl Worker {
 
     fn run_injected(&self, injected: Injected) {
         match injected {
-            Injected::Spawn(job) => self.run_job(job),
+            // SAFETY: (1) the job was claimed: an `Injected` belongs to the thread that takes it.
+            Injected::Spawn(job) => unsafe { self.run_job(job) },
             Injected::Compute(task) => {
                 self.begin_job();
                 let _outer = self.processor().polling.begin_computation(&task);
@@ -126,11 +129,14 @@ impl Worker {
     }
 
     /// Runs a job on a fresh stack.
-    pub fn run_job(&self, job: JobRef) {
+    ///
+    /// # Safety
+    /// 1. The job was claimed for this thread, and has not run.
+    pub unsafe fn run_job(&self, job: JobRef) {
         let job_processor = self.job_processor().expect("only runtimes with workers have jobs");
         self.begin_job();
         let _outer = self.processor().polling.begin_job();
-        // SAFETY: (1) the job was taken from a queue.
+        // SAFETY: (1).
         self.computing(|| unsafe { job_processor.run(job) });
     }
 
@@ -142,13 +148,16 @@ impl Worker {
 
     /// Takes a job from another job processor, for a worker without any work. If it takes several, the others
     /// go to the worker's own job processor.
-    pub fn steal_job(&self) -> Option<JobRef> {
+    ///
+    /// # Safety
+    /// 1. The worker is in no job.
+    pub unsafe fn steal_job(&self) -> Option<JobRef> {
         let own = self.job_processor()?;
         if self.role() == Role::Begins {
             return self.steal_detached(own);
         }
         let most = own.end_batch();
-        // SAFETY: (1) a worker without any work is in no job.
+        // SAFETY: (1).
         self.steal_by(|victim| unsafe { own.steal_several(victim, most) })
             .or_else(|| self.steal_detached(own))
     }
@@ -178,7 +187,8 @@ impl Worker {
                 .or_else(|| jobs.take_install(tag)),
         });
         if let Some(job) = job {
-            job_processor.in_surroundings(|| self.run_job(job));
+            // SAFETY: (1) the job was just claimed.
+            job_processor.in_surroundings(|| unsafe { self.run_job(job) });
             return true;
         }
         let injected = if is_local || !is_free { None } else { jobs.take_injected() };

@@ -129,19 +129,26 @@ impl OwnJobs {
 
     /// Waits until `awaited` is over; see the module's docs. `floor` is the lowest index in the deque that
     /// belongs to the caller.
+    ///
+    /// # Safety
+    /// 1. No join job is at `floor` or above. (The jobs that run meanwhile leave none there.)
     #[inline]
-    pub fn wait(&self, awaited: &impl Awaited, floor: u32) {
+    pub unsafe fn wait(&self, awaited: &impl Awaited, floor: u32) {
         if awaited.is_over() {
             return;
         }
         match std::thread::panicking() {
-            true => _ = self.wait_unwinding(awaited, floor, || false),
-            false => self.with_host(|host| self.wait_as(host, awaited, floor)),
+            // SAFETY: (1).
+            true => _ = unsafe { self.wait_unwinding(awaited, floor, || false) },
+            // SAFETY: (1).
+            false => self.with_host(|host| unsafe { self.wait_as(host, awaited, floor) }),
         }
     }
 
+    /// # Safety
+    /// 1. As [`wait`](Self::wait).
     #[cold]
-    fn wait_as(&self, host: Host<'_>, awaited: &impl Awaited, floor: u32) {
+    unsafe fn wait_as(&self, host: Host<'_>, awaited: &impl Awaited, floor: u32) {
         // Nothing unwinds through here.
         self.waits.set(self.waits.get() + 1);
         host.engaged(self, || {
@@ -149,7 +156,8 @@ impl OwnJobs {
             // The holder may run only a part of the jobs that lie here.
             let mut is_to_expose = self.waits_for() != Tag::NONE;
             while !if rounds == 0 { awaited.is_over_after(jobs) } else { awaited.is_over() } {
-                if let Some(job) = self.find_child_job(host, floor, JobProcessor::steal) {
+                // SAFETY: (1).
+                if let Some(job) = unsafe { self.find_child_job(host, floor, JobProcessor::steal) } {
                     (rounds, jobs) = (0, jobs.wrapping_add(1));
                     // SAFETY: (1) the job was just claimed.
                     unsafe { self.run(job) };
@@ -159,8 +167,12 @@ impl OwnJobs {
                 } else if std::mem::take(&mut is_to_expose) {
                     // Done once, and before this thread is sleepy, because its own post would wake it.
                     self.expose_child_jobs();
-                } else if self.sleep_on(host, awaited, floor) {
-                    (rounds, jobs) = (0, 0);
+                } else {
+                    // SAFETY: (1).
+                    let has_run = unsafe { self.sleep_on(host, awaited, floor) };
+                    if has_run {
+                        (rounds, jobs) = (0, 0);
+                    }
                 }
             }
         });
@@ -177,13 +189,21 @@ impl OwnJobs {
     /// `awaited` is over, and true if `is_back` ended the wait first. It runs the caller's own child jobs
     /// from `floor` on. Besides, it runs only jobs that no other thread may run, because the awaited job may
     /// wait for one of them. In all other respects the thread is a blocked worker.
-    pub fn wait_unwinding(&self, awaited: &impl Awaited, floor: u32, is_back: impl Fn() -> bool) -> bool {
+    ///
+    /// # Safety
+    /// 1. As [`wait`](Self::wait).
+    pub unsafe fn wait_unwinding(
+        &self,
+        awaited: &impl Awaited,
+        floor: u32,
+        is_back: impl Fn() -> bool,
+    ) -> bool {
         self.with_host(|host| {
             while !awaited.is_over() {
                 if is_back() {
                     return true;
                 }
-                // SAFETY: (1) no join job is at `floor` or above, by the caller's word.
+                // SAFETY: (1).
                 match unsafe { self.pop(floor) }.or_else(|| self.take_broadcast()) {
                     // SAFETY: (1) the job was just claimed.
                     Some(job) => host.engaged(self, || unsafe { self.run(job) }),
@@ -212,11 +232,14 @@ impl OwnJobs {
         }
     }
 
-    /// Runs the scope jobs of this job processor from `floor` on. No join job is there.
-    pub fn run_scope_jobs(&self, floor: u32) {
+    /// Runs the scope jobs of this job processor from `floor` on.
+    ///
+    /// # Safety
+    /// 1. As [`wait`](Self::wait).
+    pub unsafe fn run_scope_jobs(&self, floor: u32) {
         self.with_host(|host| {
             host.engaged(self, || {
-                // SAFETY: (1) no join job is at `floor` or above, by the caller's word.
+                // SAFETY: (1).
                 while let Some(job) = unsafe { self.pop_scope_job(floor) } {
                     // SAFETY: (1) the job was just claimed.
                     unsafe { self.run(job) };
@@ -226,21 +249,27 @@ impl OwnJobs {
     }
 
     /// Runs the child jobs of this job processor from `floor` on, until there are none or `is_done` returns
-    /// true. `floor` is that of [`wait`](Self::wait).
+    /// true.
+    ///
+    /// # Safety
+    /// 1. As [`wait`](Self::wait).
     #[inline]
-    pub fn run_own(&self, floor: u32, is_done: impl Fn() -> bool) {
+    pub unsafe fn run_own(&self, floor: u32, is_done: impl Fn() -> bool) {
         if !is_done() {
-            self.with_host(|host| self.run_own_as(host, floor, is_done));
+            // SAFETY: (1).
+            self.with_host(|host| unsafe { self.run_own_as(host, floor, is_done) });
         }
     }
 
-    fn run_own_as(&self, host: Host<'_>, floor: u32, is_done: impl Fn() -> bool) {
+    /// # Safety
+    /// 1. As [`wait`](Self::wait).
+    unsafe fn run_own_as(&self, host: Host<'_>, floor: u32, is_done: impl Fn() -> bool) {
         host.engaged(self, move || {
             // Not asked after each job, because other threads write the answer.
             while !is_done() {
                 let mut left = 32;
                 while left > 0 {
-                    // SAFETY: (1) no join job is at `floor` or above, by the caller's word.
+                    // SAFETY: (1).
                     let Some(job) = (unsafe { self.pop(floor) }) else { return };
                     // SAFETY: (1) the job was just claimed.
                     unsafe { self.run(job) };
@@ -251,7 +280,10 @@ impl OwnJobs {
     }
 
     /// A job that a waiter may run; see the module's docs. `steal` takes a job from a job processor.
-    fn find_child_job(
+    ///
+    /// # Safety
+    /// 1. As [`wait`](Self::wait).
+    unsafe fn find_child_job(
         &self,
         host: Host<'_>,
         floor: u32,
@@ -259,7 +291,7 @@ impl OwnJobs {
     ) -> Option<JobRef> {
         let tag = self.waits_for();
         let shared = self.shared();
-        // SAFETY: (1) no join job is at `floor` or above, by the word of the frame that waits.
+        // SAFETY: (1).
         let own = unsafe { self.pop(floor) }.or_else(|| self.take_broadcast());
         if own.is_some() {
             return own;
@@ -277,20 +309,29 @@ impl OwnJobs {
     }
 
     /// The last look before a sleep. It also looks below child jobs that this thread may not run.
-    fn find_child_job_anywhere(&self, host: Host<'_>, floor: u32) -> Option<JobRef> {
-        match self.waits_for() {
-            Tag::NONE => self.find_child_job(host, floor, JobProcessor::steal),
-            _ => self.find_child_job(host, floor, JobProcessor::steal_from_below),
-        }
+    ///
+    /// # Safety
+    /// 1. As [`wait`](Self::wait).
+    unsafe fn find_child_job_anywhere(&self, host: Host<'_>, floor: u32) -> Option<JobRef> {
+        let steal = match self.waits_for() {
+            Tag::NONE => JobProcessor::steal,
+            _ => JobProcessor::steal_from_below,
+        };
+        // SAFETY: (1).
+        unsafe { self.find_child_job(host, floor, steal) }
     }
 
     /// Sleeps until the wait is over or there is a job to run. May end early. Returns true if it has run a
     /// job instead of sleeping.
-    pub fn sleep_on(&self, host: Host<'_>, awaited: &impl Awaited, floor: u32) -> bool {
+    ///
+    /// # Safety
+    /// 1. As [`wait`](Self::wait).
+    pub unsafe fn sleep_on(&self, host: Host<'_>, awaited: &impl Awaited, floor: u32) -> bool {
         let shared = self.shared();
         let seen = shared.idle.get_sleepy();
         shared.idle.fence_look();
-        if let Some(job) = self.find_child_job_anywhere(host, floor) {
+        // SAFETY: (1).
+        if let Some(job) = unsafe { self.find_child_job_anywhere(host, floor) } {
             // SAFETY: (1) the job was just claimed.
             unsafe { self.run(job) };
             return true;
@@ -326,7 +367,8 @@ impl OwnJobs {
         if let Host::Owner(worker) = host {
             was_notified &= !self.calls_foreign(worker);
         }
-        was_notified && self.run_errand(host, awaited, floor)
+        // SAFETY: (1).
+        was_notified && unsafe { self.run_errand(host, awaited, floor) }
     }
 
     fn sleep_if(&self, host: Host<'_>, may_sleep: impl FnOnce() -> bool) {
@@ -361,9 +403,16 @@ impl OwnJobs {
 
     /// NotifiedLook of `idle.rs`: this thread was woken for a job. It looks for a job, and leaves the jobs
     /// that it does not take to another thread.
-    fn run_errand(&self, host: Host<'_>, awaited: &impl Awaited, floor: u32) -> bool {
+    ///
+    /// # Safety
+    /// 1. As [`wait`](Self::wait).
+    unsafe fn run_errand(&self, host: Host<'_>, awaited: &impl Awaited, floor: u32) -> bool {
         let shared = self.shared();
-        let job = if awaited.is_over() { None } else { self.find_child_job_anywhere(host, floor) };
+        let job = match awaited.is_over() {
+            true => None,
+            // SAFETY: (1).
+            false => unsafe { self.find_child_job_anywhere(host, floor) },
+        };
         let has_job = job.is_some();
         if has_job || awaited.is_over() {
             // The worker that woke this thread may block on a job that this thread did not take.

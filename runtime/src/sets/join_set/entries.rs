@@ -15,9 +15,9 @@
 //! - *Back*: in the inbox, or in the chain that the set has taken out of it.
 //!
 //! A join waker is used up once. Either the completer wakes it, or it is dropped, because the task is `DONE`
-//! before the waker is set or the handle is dropped before `DONE`. Each of these pushes the entry (`RETURN`).
-//! So the set knows the number of entries that are out. If an entry came back, its task is done or its handle
-//! is gone.
+//! before the waker is set or the handle is dropped before `DONE`. Each of these pushes the entry
+//! (`ReturnEntry`). So the set knows the number of entries that are out. If an entry came back, its task is
+//! done or its handle is gone.
 //!
 //! # The end
 //! The set drops its handles, which returns most entries, then closes the inbox. Every entry that is still
@@ -158,12 +158,12 @@ impl<T> Entries<T> {
 
     /// Has `waker` woken when the next task ends. Returns false if a task has ended since
     /// [`take_ended`](Self::take_ended) returned `None`.
-    pub fn wait(&self, waker: &Waker) -> bool {
+    pub fn wait(&mut self, waker: &Waker) -> bool {
         self.inbox().wait(waker)
     }
 
     /// Calls `f` for each handle.
-    pub fn for_each(&self, mut f: impl FnMut(&JoinHandle<T>)) {
+    pub fn for_each(&mut self, mut f: impl FnMut(&JoinHandle<T>)) {
         for entry in self.segments.iter() {
             // SAFETY: entries live as long as the set, and the handle is the set's.
             unsafe { entry.as_ref() }.handle.with(|slot| unsafe { (*slot).as_ref().map(&mut f) });
@@ -306,7 +306,7 @@ impl<T> VTable<T> {
     );
 }
 
-/// RETURN: pushes the entry, and wakes the set if it waits.
+/// `ReturnEntry`: pushes the entry, and wakes the set if it waits.
 ///
 /// # Safety
 /// 1. `data` is that of a waker of [`waker_of`], which is used up.
