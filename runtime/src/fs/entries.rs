@@ -136,7 +136,8 @@ on_path! {
     /// # Ok(())
     /// # }
     /// ```
-    "remove directory" remove_dir_all -> (), lengthy_on_path, "Not safe: it goes on, unless it had not begun.";
+    "remove directory" remove_dir_all -> (), lengthy_on_path,
+        "Not safe: it goes on, unless it had not begun.";
 
     /// Removes a file, or one of its names. A process that has the file open can use it until it closes the
     /// file.
@@ -203,7 +204,10 @@ pub async fn set_permissions(path: impl AsRef<Path>, perm: Permissions) -> io::R
 
 /// A function that makes one call with two paths.
 macro_rules! on_paths {
-    ($($(#[$doc:meta])* $what:literal $name:ident($one:ident, $other:ident), $call:path, $safety:literal;)*) => {$(
+    ($(
+        $(#[$doc:meta])*
+        $what:literal $name:ident($one:ident, $other:ident), $call:path, $safety:literal;
+    )*) => {$(
         $(#[$doc])*
         ///
         /// # Errors
@@ -231,7 +235,8 @@ on_paths! {
     /// # Ok(())
     /// # }
     /// ```
-    "rename" rename(from, to), std::fs::rename, "Not safe: it may have been renamed or not, but nothing in between.";
+    "rename" rename(from, to), std::fs::rename,
+        "Not safe: it may have been renamed or not, but nothing in between.";
 
     /// Gives a file a second name, `link`, on the same file system.
     ///
@@ -255,7 +260,8 @@ on_paths! {
     /// # Ok(())
     /// # }
     /// ```
-    "link" symlink(original, link), std::os::unix::fs::symlink, "Not safe: the link may have been made or not.";
+    "link" symlink(original, link), std::os::unix::fs::symlink,
+        "Not safe: the link may have been made or not.";
 }
 
 /// Adds the operation and both paths to an error of a copy.

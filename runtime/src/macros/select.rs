@@ -172,7 +172,9 @@
 macro_rules! select {
     // There is nothing to wait for, so nothing to yield for.
     ($(biased;)? else => $else:expr $(,)?) => {{ $else }};
-    (biased; $($branches:tt)+) => { $crate::__select!(@start [$crate::__private::always_first] $($branches)+) };
+    (biased; $($branches:tt)+) => {
+        $crate::__select!(@start [$crate::__private::always_first] $($branches)+)
+    };
     ($($branches:tt)+) => { $crate::__select!(@start [$crate::__private::thread_below] $($branches)+) };
     () => { ::core::compile_error!("`select!` needs at least one branch: `pattern = future => handler`") };
 }
@@ -199,7 +201,8 @@ macro_rules! __select {
     // No branch is left to read.
     (@read $first:tt $free:tt $branches:tt) => {
         $crate::__select!(@run $first $branches ::core::panic!(
-            "`select!` has no branch left: each precondition was false or pattern did not match; add an `else` branch"
+            "`select!` has no branch left: each precondition was false or pattern did not match; add an \
+             `else` branch"
         ))
     };
     (@read $first:tt $free:tt $branches:tt else => $else:expr $(,)?) => {
@@ -237,7 +240,8 @@ macro_rules! __select {
     };
 
     (@run [$first:expr] {$(
-        {$index:tt $Variant:ident $future:ident} $pattern:pat = $init:expr, [$($condition:expr)?] => $handler:expr,
+        {$index:tt $Variant:ident $future:ident}
+        $pattern:pat = $init:expr, [$($condition:expr)?] => $handler:expr,
     )+} $else:expr) => {{
         enum __SelectOutput<$($Variant),+> {
             $($Variant($Variant),)+

@@ -226,8 +226,8 @@ impl Handle {
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         assert!(
             !coop::is_polling_task(),
-            "`block_on` would hold the worker that polls this task: `.await` the future instead, or call `block_on` inside of \
-             `spawn_blocking` or `block_in_place`"
+            "`block_on` would hold the worker that polls this task: `.await` the future instead, or call \
+             `block_on` inside of `spawn_blocking` or `block_in_place`"
         );
         as_tokio::enters_block_on();
         output_of(future, |future| self.wait_for(future))

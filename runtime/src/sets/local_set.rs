@@ -53,9 +53,9 @@ where
 {
     let Some(set) = current::current() else {
         panic!(
-            "`spawn_local` called from outside of a `task::LocalSet` or `runtime::LocalRuntime`: call it in a \
-             future of `run_until`, or in a task of the set. (Local tasks can only be spawned on a LocalRuntime \
-             from the thread the runtime was created on.)"
+            "`spawn_local` called from outside of a `task::LocalSet` or `runtime::LocalRuntime`: call it in \
+             a future of `run_until`, or in a task of the set. (Local tasks can only be spawned on a \
+             LocalRuntime from the thread the runtime was created on.)"
         );
     };
     // SAFETY: the calling thread is the set's owner, and the set is valid while it is current.

@@ -46,7 +46,8 @@ macro_rules! sizes {
             self.inner.$inner_get().map(|size| u32::try_from(size).unwrap_or(u32::MAX))
         }
 
-        #[doc = concat!("Sets the size of the ", $what, " buffer, in bytes; the system has a limit and doubles it.")]
+        #[doc = concat!("Sets the size of the ", $what, " buffer, in bytes. The system has a limit,")]
+        /// and doubles the size.
         ///
         /// # Errors
         /// The system's errors.

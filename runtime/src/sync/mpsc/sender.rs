@@ -36,7 +36,8 @@ use crate::util::block_on::{assert_may_block, block_on};
 pub fn channel<T>(buffer: usize) -> (Sender<T>, Receiver<T>) {
     assert!(
         (1..=Permits::MAX).contains(&buffer),
-        "the buffer of a channel must be between 1 and {}, not {buffer}: for a rendezvous, send a oneshot along",
+        "the buffer of a channel must be between 1 and {}, not {buffer}: for a rendezvous, send a oneshot \
+         along",
         Permits::MAX
     );
     let (tx, rx) = Channel::open(Some(buffer));

@@ -103,8 +103,14 @@ impl<T> RwLock<T> {
         /// ```
         #[track_caller]
         pub const fn const_with_max_readers(value: T, max_readers: u32) -> Self {
-            assert!(max_readers != 0, "a RwLock may not be created with 0 readers: give the most that may read at once");
-            assert!(max_readers <= MAX_READERS, "a RwLock may not be created with more than `u32::MAX >> 3` readers");
+            assert!(
+                max_readers != 0,
+                "a RwLock may not be created with 0 readers: give the most that may read at once"
+            );
+            assert!(
+                max_readers <= MAX_READERS,
+                "a RwLock may not be created with more than `u32::MAX >> 3` readers"
+            );
             Self { permits: Permits::new(max_readers as usize), max_readers, data: UnsafeCell::new(value) }
         }
     }

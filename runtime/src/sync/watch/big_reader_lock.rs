@@ -293,8 +293,8 @@ impl BigReaderLock {
         // Relaxed: a thread sees what it stored itself, and no other thread stores its stamp.
         assert!(
             self.writer.load(Relaxed) != stamp,
-            "this thread is changing the value of this watch channel: use the reference that the closure was given, \
-             and send when it has returned"
+            "this thread is changing the value of this watch channel: use the reference that the closure was \
+             given, and send when it has returned"
         );
     }
 

@@ -91,7 +91,8 @@ macro_rules! end {
     ($type:ident, $access:ident, $noun:literal, $example:literal) => {
         /// Conversions from and to files and descriptors.
         impl $type {
-            #[doc = concat!("Takes over a file as the ", $noun, " of a pipe: see [`from_owned_fd`](Self::from_owned_fd).")]
+            #[doc = concat!("Takes over a file as the ", $noun, " of a pipe: see")]
+            /// [`from_owned_fd`](Self::from_owned_fd).
             ///
             /// # Errors
             /// As for [`from_owned_fd`](Self::from_owned_fd). The file is closed then.
