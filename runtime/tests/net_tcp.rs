@@ -166,6 +166,22 @@ fn many_connections_at_once() {
 }
 
 /// Tokio wants the caller to do it, and blocks a worker otherwise.
+/// A client for which there is no place waits for a second, then for two, and so on.
+#[test]
+fn a_burst_of_connections_waits_to_be_accepted() {
+    let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    let most = most.trim().parse().unwrap_or(0_usize).min(300);
+    block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addr = listener.local_addr().unwrap();
+        let connect = |_| std::net::TcpStream::connect_timeout(&addr, Duration::from_secs(20)).unwrap();
+        let clients: Vec<_> = (0..most).map(connect).collect();
+        for _ in &clients {
+            listener.accept().await.unwrap();
+        }
+    });
+}
+
 #[test]
 fn a_blocking_socket_of_std_is_made_non_blocking() {
     block_on(async {
@@ -180,7 +196,7 @@ fn a_blocking_socket_of_std_is_made_non_blocking() {
         let (mut far, _) = listener.accept().await.unwrap();
         assert_pending(near.readable()).await;
         assert_pending(far.read(&mut [0; 8])).await;
-        // And back, with what one can do there.
+        // Back in std, the stream can block again.
         let std = near.into_std().unwrap();
         std.set_nonblocking(false).unwrap();
         std::io::Write::write_all(&mut &std, b"x").unwrap();

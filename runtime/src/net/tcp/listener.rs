@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use socket2::SockRef;
+
 use super::stream::TcpStream;
 use crate::driver::io::{Direction, Interest};
 use crate::io::named_error::named;
@@ -12,6 +14,9 @@ use crate::io::registered::{Registered, WatchMode};
 use crate::net::addr::{self, ToSocketAddrs};
 use crate::net::face;
 use crate::net::face::options::options;
+
+/// How many connections may wait to be accepted.
+const BACKLOG: i32 = 1024;
 
 const WATCH: WatchMode = WatchMode::new("TcpListener", Interest::READABLE);
 
@@ -67,8 +72,10 @@ impl TcpListener {
     /// Binds to the first of the addresses that can be bound, and listens.
     ///
     /// With port 0 the system chooses a port, which [`local_addr`](Self::local_addr) returns. `SO_REUSEADDR`
-    /// is set, so that a server can be restarted at once. At most 128 connections wait to be accepted, which
-    /// is the choice of mio 1.2. [`TcpSocket::listen`](crate::net::TcpSocket::listen) takes another number.
+    /// is set, so that a server can be restarted at once. At most 1024 connections wait to be accepted, or as
+    /// many as the system allows. Tokio leaves this to mio, of which version 1.2 takes 128. Clients beyond
+    /// this number wait for a second or more. [`TcpSocket::listen`](crate::net::TcpSocket::listen) takes
+    /// another number.
     ///
     /// # Errors
     /// The error of the last address. Its text names the address: `bind 127.0.0.1:80: Permission denied`.
@@ -89,12 +96,19 @@ impl TcpListener {
     pub async fn bind<A: ToSocketAddrs>(addr: A) -> io::Result<TcpListener> {
         let mut last_error = None;
         for addr in addr::resolve(addr).await? {
-            match mio::net::TcpListener::bind(addr) {
+            match Self::listen_at(addr) {
                 Ok(listener) => return Self::register(listener),
                 Err(error) => last_error = Some(named("bind", addr, error)),
             }
         }
         Err(last_error.unwrap_or_else(addr::no_address))
+    }
+
+    fn listen_at(addr: SocketAddr) -> io::Result<mio::net::TcpListener> {
+        let listener = mio::net::TcpListener::bind(addr)?;
+        // It listens already. A second call sets the number anew.
+        SockRef::from(&listener).listen(BACKLOG)?;
+        Ok(listener)
     }
 
     #[track_caller]
