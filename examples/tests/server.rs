@@ -65,7 +65,7 @@ impl Server {
         assert_eq!(result, 0, "cannot signal the server: {}", std::io::Error::last_os_error());
     }
 
-    /// The processor time that the server has used, in hundredths of a second.
+    /// The CPU time that the server has used, to a hundredth of a second.
     fn cpu_time(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).expect("it runs");
         let fields = stat.rsplit(')').next().expect("a name in parentheses").split_whitespace();
@@ -194,7 +194,8 @@ fn echo_returns_the_body() {
 #[test]
 fn echo_returns_a_chunked_body() {
     let response = Server::start().ask(
-        "POST /echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n",
+        "POST /echo HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n\
+         3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n",
     );
     assert_eq!((response.status, response.body.as_str()), (200, "onetwo"));
 }
@@ -332,7 +333,7 @@ fn a_picture_whose_client_left_is_computed_no_further() {
         thread::sleep(Duration::from_millis(5));
     }
     drop(stream);
-    // It rests: no processor time in a tenth of a second.
+    // It rests once it uses no CPU time for a tenth of a second.
     let at_end = server.cpu_time();
     let mut before = at_end;
     let now = loop {

@@ -61,7 +61,7 @@ fn a_task_keeps_its_name_in_the_closure() {
 #[test]
 fn the_task_that_a_blocked_worker_would_have_run_next_goes_on() {
     let _watchdog = watchdog();
-    // Nothing but that task can wake another thread for it.
+    // No other work can wake another thread, which would find that task.
     for _ in 0..20 {
         let runtime = runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
         let task = runtime.spawn(async {

@@ -216,11 +216,12 @@ fn as_many_closures_as_threads_may_wait_for_each_other() {
     let _watchdog = watchdog();
     for workers in [0, 1] {
         let runtime = builder(workers).max_blocking_threads(MOST).build().unwrap();
-        // On new threads; on those and more; on idle ones; from inside of the pool.
+        // On new threads; on those and more; on idle ones; on some of the idle ones.
         for size in [5, MOST, MOST, 2] {
             wait_for(&runtime, Meeting::begin(&runtime, size));
         }
         until("all are idle", || runtime.metrics().num_idle_blocking_threads() == MOST);
+        // From inside of the pool.
         let closures = runtime.block_on(async {
             let handle = Handle::current();
             let meeting = Meeting::of(MOST - 1);
@@ -238,7 +239,7 @@ fn as_many_closures_as_threads_may_wait_for_each_other() {
 #[test]
 fn closures_that_wait_for_each_other_run_while_threads_leave() {
     let _watchdog = watchdog();
-    // Their time is over at any moment: before, while and after they are chosen.
+    // A thread's keep-alive time may end at any moment: before, while and after the thread is chosen.
     for keep_alive in [0, 20, 100] {
         let runtime = builder(0)
             .max_blocking_threads(3)
@@ -369,7 +370,7 @@ fn closures_that_wait_for_each_other_run_though_threads_were_refused_midway() {
         return;
     }
     let runtime = builder(0).max_blocking_threads(6).thread_stack_size(HUGE_STACK).build().unwrap();
-    // The next submitter has the threads started.
+    // The first submitter after the refusal has the missing threads started.
     let meeting = Meeting::of(5);
     let mut closures = vec![meeting.join(&runtime), meeting.join(&runtime)];
     until("two run", || meeting.missing() == 3);

@@ -42,7 +42,7 @@ fn guards_may_be_dropped_in_any_order() {
     }
 }
 
-/// The borrow checker lets this pass, as with Tokio's guard: it is not used any more.
+/// The borrow checker lets this pass, as with Tokio's guard: a guard's drop does not use its borrow.
 #[test]
 fn a_runtime_may_be_shut_down_before_the_guard_that_is_dropped_last() {
     let two = build(2);
@@ -74,7 +74,8 @@ fn tasks_closures_and_hooks_find_their_runtime() {
     assert_eq!(runtime.block_on(runtime.spawn(async { current() })).unwrap(), Some(2));
     assert_eq!(runtime.block_on(runtime.spawn_blocking(current)).unwrap(), Some(2));
     drop(runtime);
-    assert!(receive.into_iter().all(|seen| seen == Some(2)));
+    let seen: Vec<_> = receive.into_iter().collect();
+    assert!(seen.len() >= 2 && seen.iter().all(|seen| *seen == Some(2)), "{seen:?}");
     assert_eq!(current(), None);
 }
 

@@ -20,7 +20,8 @@ fn single(test: impl Fn(&Runtime)) {
     }
 }
 
-/// Tasks that are always ready: `yields` that give way, `pairs` that wake each other by turns.
+/// Tasks that are always ready: `yields` tasks that yield, and `pairs` pairs whose tasks wake each other by
+/// turns.
 fn keep_busy(runtime: &Runtime, yields: usize, pairs: usize) -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     for _ in 0..yields {
@@ -151,7 +152,7 @@ fn the_future_of_block_on_and_the_tasks_share_the_thread() {
     let stop = keep_busy(&runtime, 10, 1);
     let task = runtime.spawn(async { runtime::time::sleep(Duration::from_millis(1)).await });
     runtime.block_on(async {
-        // The root is always ready, too.
+        // The future of `block_on` is always ready, too.
         while !task.is_finished() {
             runtime::task::yield_now().await;
         }
@@ -186,7 +187,7 @@ fn a_leaf_that_is_always_ready_yields_when_the_budget_is_spent() {
         runtime.block_on(other).unwrap();
         stop.store(true, SeqCst);
         runtime.block_on(greedy).unwrap();
-        // The budget is that of each poll.
+        // Each poll has a budget of its own.
         let begun = polls.load(SeqCst);
         let count = polls.clone();
         let mut task = Box::pin(async move {
@@ -272,7 +273,7 @@ fn a_ticker_goes_on_beside_a_channel_loop_that_is_always_ready() {
         });
         let seen = runtime.block_on(ticker).unwrap();
         assert!(!greedy.is_finished());
-        // So did the loop.
+        // The loop, too, went on.
         assert!(seen[49] > seen[0]);
         stop.store(true, SeqCst);
         runtime.block_on(greedy).unwrap();

@@ -22,7 +22,7 @@ const ENOUGH: usize = 5_000;
 const FEW: usize = 500;
 
 /// A test for each operation. What stands before it is run once.
-macro_rules! gives_way {
+macro_rules! yields {
     ($($name:ident: { $($setup:tt)* } $operation:block)*) => {$(
         #[test]
         fn $name() {
@@ -95,7 +95,7 @@ async fn sockets_with_bytes() -> (TcpStream, TcpStream) {
     (reader, writer)
 }
 
-gives_way! {
+yields! {
     mpsc_send: { let (tx, mut rx) = mpsc::channel(2); } {
         tx.send(1).await.unwrap();
         assert_eq!(rx.try_recv(), Ok(1));

@@ -221,7 +221,7 @@ fn a_move_or_write_after_a_dropped_read_counts_from_where_that_began() {
         begin_to_read(&mut file);
         assert_eq!(file.into_std().await.stream_position().unwrap(), 5);
 
-        // Files in memory cannot say that they are, either.
+        // Files of this file system are in memory, and cannot say so, either.
         if !std::path::Path::new("/dev/shm").is_dir() {
             return;
         }
@@ -381,7 +381,7 @@ fn a_loop_of_calls_lets_other_tasks_run() {
             let path = dir.file("file", [7; 100]);
             let mut file = File::options().read(true).write(true).open(&path).await.unwrap();
             let other = runtime::spawn(async move { other.store(true, SeqCst) });
-            // Each alone would go on for ever.
+            // None of these calls waits, so without a budget the loop would go on for ever.
             let mut round = 0;
             while !is_over.load(SeqCst) {
                 round += 1;
@@ -401,7 +401,7 @@ fn a_loop_of_calls_lets_other_tasks_run() {
 #[test]
 fn each_call_alone_costs_budget() {
     let _watchdog = watchdog();
-    // With one worker, no other thread could run the task that ends the loop.
+    // With one worker and no spare worker, no other thread could run the task that ends the loop.
     for call in 0..8 {
         let runtime = support::builder(1).spare_workers(0).build().unwrap();
         let is_over = Arc::new(AtomicBool::new(false));
@@ -451,7 +451,7 @@ fn a_write_that_the_system_cuts_short_says_so() {
         let error = runtime::fs::write(dir.join("other"), [3; 4000]).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::FileTooLarge, "{error}");
     });
-    // A write behind the caller's back tells it at the next call.
+    // A write that the pool makes later reports its error at the next call.
     build(0).block_on(async {
         let dir = Dir::new();
         let mut file = empty_file(&dir).await;

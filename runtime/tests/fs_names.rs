@@ -84,7 +84,7 @@ fn files_are_opened_as_the_options_say() {
 fn every_entry_is_listed_once() {
     everywhere(async || {
         let dir = Dir::new();
-        // More than one batch, and than the system returns at once.
+        // More than one batch, and more than the system returns at once.
         let names: BTreeSet<_> = (0..1000).map(|n| format!("{n:0>40}")).collect();
         for name in &names {
             dir.file(name, name);

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use fs_support::{Dir, poll_once};
 use runtime::fs;
-use support::{build, until, watchdog};
+use support::{build, watchdog};
 
 /// A lease on a file: a thread that opens the file hangs in the call, until the lease is given back. That is
 /// the slow disk.
@@ -20,7 +20,7 @@ impl Lease {
     /// None if the file system has no leases.
     fn take(path: &Path) -> Option<Lease> {
         // The system tells the lease's holder that a thread waits, by a signal that would end the process.
-        // SAFETY: the signal is ignored from now on.
+        // SAFETY: no handler is installed: the signal is ignored from now on.
         unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
         let file = StdFile::options().write(true).open(path).unwrap();
         // SAFETY: the call only asks the system for something.
@@ -83,8 +83,13 @@ fn a_runtime_ends_while_a_call_hangs() {
     let path = dir.file("file", "late");
     let Some(lease) = Lease::take(&path) else { return };
     let runtime = build(1);
-    let opening = runtime.spawn(async move { fs::read(path).await });
-    until("the worker is in the call", || runtime.metrics().num_alive_tasks() == 1);
+    let (begins, begun) = std::sync::mpsc::channel();
+    let opening = runtime.spawn(async move {
+        begins.send(support::thread_number()).unwrap();
+        fs::read(path).await
+    });
+    // In the call, or idle while the pool makes the call.
+    support::until_asleep(begun.recv().unwrap());
     runtime.shutdown_timeout(std::time::Duration::from_millis(10));
     lease.give_back();
     drop(opening);

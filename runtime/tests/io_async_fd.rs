@@ -19,12 +19,14 @@ use runtime::io::{Interest, Ready};
 use support::joined_scope;
 
 fn watch<T: AsRawFd>(inner: T) -> Result<AsyncFd<T>, AsyncFdRegisterError<T>> {
-    // SAFETY: what the tests watch keeps its descriptor, or was never open.
+    // SAFETY: (1) the tests close what they watch after the watch has ended, but for one test, which breaks
+    // this promise to see that it does no harm. A number that was never open is refused. (2) Each type here
+    // returns the number that it was made with.
     unsafe { AsyncFd::register(inner) }
 }
 
 fn watch_for<T: AsRawFd>(inner: T, interest: Interest) -> Result<AsyncFd<T>, AsyncFdRegisterError<T>> {
-    // SAFETY: as above.
+    // SAFETY: (1), (2) as in `watch`.
     unsafe { AsyncFd::register_with_interest(inner, interest) }
 }
 
@@ -244,7 +246,7 @@ fn a_descriptor_is_watched_once_at_a_time() {
         // The first one is none the worse for it.
         far.write_all(b"x").unwrap();
         near.readable().await.unwrap().retain_ready();
-        // Again, when the watch is over; or under another number.
+        // The socket can be watched again when that watch is over, and at any time under another number.
         let near = near.into_inner();
         let other = watch(OwnedFd::from(near.try_clone().unwrap())).unwrap();
         let near = watch(near).unwrap();
@@ -264,7 +266,8 @@ fn the_watch_ends_before_the_descriptor_is_closed_and_into_inner_leaves_it_open(
     });
 }
 
-/// Its user breaks the promise, by mistake; a copy of it keeps the system reporting events.
+/// The user breaks the promise of `register`, by mistake. Because of a copy of the descriptor, the system
+/// goes on to report events.
 #[test]
 fn a_descriptor_closed_too_early_harms_nobody() {
     support::each_kind(|runtime| {
@@ -276,7 +279,7 @@ fn a_descriptor_closed_too_early_harms_nobody() {
                 drop(near);
                 drop(early);
                 far.write_all(b"x").unwrap();
-                // Another one takes the number, mostly.
+                // The next socket takes the number, mostly.
                 let (near, mut far) = pair();
                 let near = watch(near).unwrap();
                 far.write_all(b"x").unwrap();

@@ -1,4 +1,4 @@
-//! Buffered readers and writers, lines and pieces: what std's have no say in.
+//! Buffered readers and writers, lines and pieces, as far as std has nothing to compare with.
 
 mod io_support;
 
@@ -14,7 +14,7 @@ use runtime::io::{
     SeekFrom, copy, copy_bidirectional_with_sizes, copy_buf, duplex, sink,
 };
 
-/// A stream of these bytes in which everything that may be repeated has to be.
+/// A stream of `bytes` that is interrupted, so that each operation that may be repeated has to be repeated.
 fn interrupted(bytes: &[u8]) -> Waiting<Rough> {
     Waiting::new(Rough::new(bytes.to_vec(), Terrain::new(7, Faults::Interruptions)), 7)
 }
@@ -28,7 +28,7 @@ fn a_large_read_goes_past_the_buffer() {
         assert_eq!((reader.buffer(), *reader.get_ref()), (&b""[..], &b", world"[..]));
         assert_eq!(reader.read(&mut bytes[..2]).await.unwrap(), 2);
         assert_eq!((reader.buffer(), reader.get_ref().len()), (&b"wo"[..], 3));
-        // What is there comes first, also of a large read.
+        // A large read, too, takes first what is in the buffer.
         assert_eq!(reader.read(&mut bytes).await.unwrap(), 2);
         assert_eq!(reader.into_inner(), b"rld");
     });

@@ -82,8 +82,8 @@ where
     }
 }
 
-/// The rest on both readers. What is read at once differs there, and with it the places that go wrong: so
-/// nothing may fail.
+/// Reads the rest of both readers. The sizes of the reads differ there, and with them the places that go
+/// wrong. So this compares only readers without errors.
 fn read_the_rest_of_both<R>(random: &mut Random, theirs: &mut io::BufReader<Rough>, ours: &mut R)
 where
     R: runtime::io::AsyncBufRead + Unpin,
@@ -136,8 +136,8 @@ fn a_reader_reads_as_that_of_std_and_loses_nothing_where_it_was_given_up() {
     }
 }
 
-/// As writers without a method of their own do it. Std's has one, which writes the end of a large piece past
-/// the buffer.
+/// `write_all` as the trait `Write` provides it. Std's `BufWriter` has its own, which writes the end of a
+/// large piece past the buffer.
 fn write_all(writer: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match writer.write(bytes) {

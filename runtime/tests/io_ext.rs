@@ -220,8 +220,9 @@ fn a_reader_that_swaps_the_buffer_is_found_out() {
     let _ = block_on(Swapping.read_to_end(&mut Vec::new()));
 }
 
-/// The part of a buffer without room is empty, and begins where the other half of the memory begins. If the
-/// counts of that half were taken over, the buffer would reach beyond its end.
+/// `take` hands its reader a part of the buffer. If the buffer has no room, that part is empty, and begins
+/// where the other half of the memory begins. If the counts of that half were taken over, the buffer would
+/// reach beyond its end.
 #[test]
 #[should_panic = "replaced the buffer that it was given"]
 fn a_reader_that_swaps_an_empty_buffer_is_found_out() {

@@ -13,8 +13,7 @@ use runtime::io::{
     simplex,
 };
 
-/// The reader of the one direction panics when it is woken. The writer of the other one is woken all the
-/// same.
+/// The waker of one direction's reader panics. The writer of the other direction is woken all the same.
 #[test]
 fn both_directions_end_although_a_waker_panics() {
     struct Panics;

@@ -132,7 +132,7 @@ fn what_was_flushed_is_out_before_the_process_is_killed() {
     assert!(errors.contains("<<errors>><<more>>"), "{errors}");
 }
 
-/// A future's own thread, without a runtime.
+/// Runs `future` on the calling thread, without a runtime.
 fn block_on_plainly<F: Future>(future: F) -> F::Output {
     struct Unpark(thread::Thread);
     impl Wake for Unpark {

@@ -11,6 +11,7 @@ async fn a_test_runs_on_a_runtime() {
 #[runtime::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_test_with_workers() {
     runtime::spawn(async {}).await.unwrap();
+    assert_eq!(runtime::Handle::current().metrics().num_workers(), 2);
 }
 
 #[runtime::test(flavor = "multi_thread")]
@@ -19,7 +20,11 @@ async fn a_test_with_the_default_number_of_workers() {
 }
 
 #[runtime::test(flavor = "current_thread", start_paused = true)]
-async fn a_test_with_a_paused_clock() {}
+async fn a_test_with_a_paused_clock() {
+    let began = std::time::Instant::now();
+    runtime::time::sleep(runtime::time::Duration::from_secs(3_600)).await;
+    assert!(began.elapsed().as_secs() < 600, "{:?}", began.elapsed());
+}
 
 #[runtime::test(name = "a test's")]
 async fn a_test_with_a_name() {

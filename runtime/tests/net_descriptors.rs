@@ -71,7 +71,7 @@ fn no_descriptor_survives_an_exec() {
         let _full = UnixDatagram::bind(folder.path("datagram")).unwrap();
         let datagram = UnixDatagram::unbound().unwrap();
         fill(&folder.path("datagram"));
-        // Has a socket more for as long as it waits.
+        // The send has one socket more for as long as it waits.
         let mut waiting = pin!(datagram.send_to(b"?", folder.path("datagram")));
         assert_pending(waiting.as_mut()).await;
         let _signals =

@@ -266,11 +266,11 @@ fn what_is_no_pipe_or_the_wrong_end_is_refused_by_its_number() {
             OpenOptions::new().open_receiver("/proc/self/exe").unwrap_err().kind(),
             ErrorKind::InvalidInput
         );
-        // Not even the system takes a file.
+        // Unchecked, it is the system that refuses a file.
         let file = OpenOptions::new().unchecked(true).open_receiver("/proc/self/exe").unwrap_err();
         assert_eq!(file.raw_os_error(), Some(libc::EPERM));
         assert_eq!(OpenOptions::new().open_receiver("/nowhere").unwrap_err().kind(), ErrorKind::NotFound);
-        // A socket is none, but works.
+        // A socket is no pipe, but works.
         let (near, mut far) = std::os::unix::net::UnixStream::pair().unwrap();
         let near = OwnedFd::from(near);
         let copy = near.try_clone().unwrap();

@@ -193,7 +193,7 @@ macro_rules! tests {
                 runtime::spawn(async move {
                     let never =
                         far.async_io(Interest::READABLE, || Err::<(), _>(ErrorKind::WouldBlock.into()));
-                    // Without a budget, so that nothing but the rule itself can save us.
+                    // Without a budget, so that only `async_io` itself can let the others run.
                     runtime::task::coop::unconstrained(never).await
                 });
                 for _ in 0..10 {
@@ -297,7 +297,7 @@ macro_rules! tests {
             });
         }
 
-        /// Reads through a `poll_*` function of one task after the other: the last one is woken.
+        /// Two tasks read through a `poll_*` function, one after the other: the last one is woken.
         #[test]
         fn the_last_task_that_polled_is_the_one_woken() {
             block_on(async {

@@ -254,7 +254,7 @@ fn a_stream_that_is_waited_for_fails_when_its_runtime_is_shut_down() {
 }
 
 #[test]
-#[should_panic = "runtime"]
+#[should_panic = "`TcpListener` needs a runtime"]
 fn outside_of_a_runtime_the_panic_says_what_to_do() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let _ = TcpListener::from_std(listener);

@@ -176,7 +176,8 @@ fn a_datagram_that_is_too_long_is_an_error_and_the_socket_lives_on() {
     });
 }
 
-/// Waits through the list and in the slot: an error wakes both. Tokio's `poll_recv` is not told.
+/// `recv` waits in the list, and `poll_recv` in the slot: an error wakes both. Tokio's `poll_recv` is not
+/// told.
 #[test]
 fn a_peer_that_is_gone_is_told_once_and_the_socket_lives_on() {
     block_on(async {
@@ -196,11 +197,11 @@ fn a_peer_that_is_gone_is_told_once_and_the_socket_lives_on() {
             near.send(b"?").await.unwrap();
             assert_eq!(receive.await.unwrap_err().kind(), ErrorKind::ConnectionRefused);
         }
-        // Or the next that sends is told.
+        // Or the next send is told.
         near.send(b"?").await.unwrap();
         near.ready(Interest::ERROR).await.unwrap();
         assert_eq!(near.send(b"?").await.unwrap_err().kind(), ErrorKind::ConnectionRefused);
-        // Found again.
+        // The socket gets a new peer.
         let far = socket().await;
         near.connect(far.local_addr().unwrap()).await.unwrap();
         near.take_error().unwrap();
@@ -243,7 +244,7 @@ fn an_unconnected_socket_has_no_peer() {
         assert_eq!(near.send_to(b"?", nowhere).await.unwrap_err().kind(), ErrorKind::InvalidInput);
         assert_eq!(near.connect(nowhere).await.unwrap_err().kind(), ErrorKind::InvalidInput);
         assert_eq!(UdpSocket::bind(nowhere).await.unwrap_err().kind(), ErrorKind::InvalidInput);
-        // Of the other family.
+        // An address of the other family.
         let v6 = SocketAddr::from((Ipv6Addr::LOCALHOST, 9));
         assert!(near.send_to(b"?", v6).await.is_err());
         let error = near.connect(v6).await.unwrap_err();
@@ -338,7 +339,8 @@ fn the_system_is_called_for_what_has_no_method() {
             (message.msg_hdr.msg_iov, message.msg_hdr.msg_iovlen) = (slice, 1);
         }
         let fd = near.as_raw_fd();
-        // SAFETY: reads the messages, which are whole.
+        // SAFETY: reads the messages, which are whole and live until the call returns, and writes their
+        // lengths.
         let send = || match unsafe { libc::sendmmsg(fd, messages.as_mut_ptr(), 2, 0) } {
             -1 => Err(io::Error::last_os_error()),
             n => Ok(n),

@@ -107,7 +107,7 @@ fn what_has_no_room_is_lost_and_the_next_datagram_is_whole() {
     });
 }
 
-/// Sends to `path` until it has no room, from a socket of its own, which is given back lest its datagrams go.
+/// Sends to `path` until it has no room, from a socket of its own, and returns that socket.
 fn fill(path: &Path) -> std_net::UnixDatagram {
     let filler = std_net::UnixDatagram::unbound().unwrap();
     filler.set_nonblocking(true).unwrap();
@@ -271,7 +271,8 @@ fn a_receiver_that_goes_while_somebody_waits_for_room_is_an_error() {
     });
 }
 
-/// Of a connected socket the system tells by itself; of a pair it is the sender's buffer that is full.
+/// The system itself reports room at the peer of a connected socket. Of a pair, it is the sender's buffer
+/// that is full.
 #[test]
 fn a_connected_sender_waits_for_room_and_is_woken() {
     block_on(async {
@@ -443,7 +444,7 @@ fn a_unix_socket_becomes_what_its_kind_allows() {
         // From outside, and blocking.
         let (near, _far) = std_net::UnixStream::pair().unwrap();
         let raw = std::os::fd::IntoRawFd::into_raw_fd(near);
-        // SAFETY: it is ours.
+        // SAFETY: the number came out of `near`, which has given it up, so no other code closes it.
         let near = unsafe { UnixSocket::from_raw_fd(raw) };
         assert_eq!(near.as_raw_fd(), raw);
         assert!(near.connect(folder.path("stream")).await.is_err(), "it is connected already");

@@ -85,8 +85,8 @@ fn what_it_has_split_off_is_run_also_inside_of_another_block_on() {
         let (sender, receiver) = oneshot::channel();
         parallel::join(|| receiver.blocking_recv().unwrap(), || _ = sender.send(4)).0
     };
-    // It is blocked already, in the future of a `block_on` that has waited once; and as the worker of another
-    // runtime.
+    // The worker is blocked already: in the future of a `block_on` that has waited once, or as the thread
+    // that drives another runtime.
     let nested = move || {
         Handle::current().block_on(async move {
             runtime::task::yield_now().await;
@@ -115,7 +115,7 @@ fn what_nobody_wanted_when_it_was_split_off_is_run_while_it_is_waited_for() {
     busy.wait();
     let computation = runtime.compute(move || {
         Handle::current().block_on(async move {
-            // From now on it is blocked already.
+            // From now on the worker is blocked already.
             runtime::time::sleep(Duration::from_millis(1)).await;
             let (sender, receiver) = oneshot::channel();
             let waits = || {
@@ -141,7 +141,7 @@ fn what_it_has_split_off_in_a_blocking_call_is_run_when_it_blocks_again() {
     };
     let nested = move |shorts| runtime::task::block_in_place(|| fork(shorts));
     let single = move |shorts| build(0).block_on(async move { fork(shorts) });
-    // However short such a child job was found to be, and wherever in a publish budget it comes.
+    // That holds however short such a child job was found to be, and wherever in a publish budget it comes.
     for shorts in NEAR_A_BUDGETS_END {
         assert_eq!(runtime.block_on(runtime.compute(move || nested(shorts))).unwrap(), 4);
         assert_eq!(runtime.block_on(runtime.compute(move || single(shorts))).unwrap(), 4);
@@ -167,7 +167,7 @@ fn tasks_go_on_while_the_only_worker_drives_another_runtime() {
 #[test]
 fn directly_inside_of_a_task_it_panics_and_says_what_to_do() {
     let _watchdog = watchdog();
-    // A spare worker, which may come because a panic takes long to be told, shares nothing of a `join`.
+    // A spare worker could come, because it takes long to print a panic, and it shares nothing of a `join`.
     let runtime = builder(2).spare_workers(0).build().unwrap();
     let handle = runtime.handle().clone();
     let text =
@@ -222,7 +222,7 @@ fn a_shutdown_cancels_the_tasks_that_a_job_waits_for() {
         let open = waits.clone();
         let wait_for_tasks = move || {
             if has_slept {
-                // On a latch, which is over by now.
+                // A wait for a latch, which is over before the wait below.
                 let gate = Gate::default();
                 let slow = || {
                     gate.open();

@@ -374,7 +374,7 @@ fn others_run_what_a_thread_with_a_processor_for_good_has_spawned() {
             door.open();
         });
         gate.wait();
-        // And of what is left when the pool is dropped nothing is lost.
+        // And no job that is left when the pool is dropped is lost.
         let ran = Arc::new(AtomicUsize::new(0));
         for _ in 0..100 {
             let ran = ran.clone();
@@ -493,7 +493,7 @@ fn a_processor_for_good_takes_part_in_broadcasts() {
         let threads = pool.broadcast(|_| thread::current().id());
         assert_eq!((threads.len(), threads[0]), (3, here));
         assert!(!threads[1..].contains(&here));
-        // A broadcast that no thread waits for: it waits until this thread gives way.
+        // A broadcast that no thread waits for: this thread's part waits until this thread yields.
         let (sender, results) = std::sync::mpsc::channel();
         pool.spawn_broadcast(move |context| sender.send(context.index()).unwrap());
         let mut seen = vec![results.recv().unwrap(), results.recv().unwrap()];
@@ -511,7 +511,7 @@ fn a_thread_outside_installs_into_the_pool_of_one_thread_that_waits() {
         let pool = pool_for_good(1).unwrap();
         let here = thread::current().id();
         let other = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-        // While this thread waits for the other pool, that one's thread comes back to this.
+        // While this thread waits for the other pool, the other pool's thread installs back into this one.
         assert_eq!(other.install(|| pool.install(|| thread::current().id())), here);
     });
 }

@@ -41,7 +41,7 @@ fn endless(runtime: &Runtime) -> Endless {
 }
 
 impl Endless {
-    /// `dropped` is called with the handle.
+    /// `drop` is called with the handle, and ends the computation.
     #[track_caller]
     fn ends_by(self, drop: impl FnOnce(Compute<()>)) {
         let before = self.drops.count();
@@ -161,7 +161,7 @@ fn a_value_counts_in_spite_of_a_cancellation() {
     assert_eq!(runtime.block_on(computation).unwrap(), 3);
 }
 
-/// Runs `f` in a computation that has been cancelled when `f` begins; what the handle yields.
+/// Runs `f` in a computation that has been cancelled when `f` begins. Returns what the handle yields.
 fn cancelled<T: Send + 'static>(
     runtime: &Runtime,
     f: impl FnOnce() -> T + Send + 'static,
@@ -196,8 +196,8 @@ fn no_panic_hook_hears_of_it() {
     drop(std::panic::take_hook());
 }
 
-/// Starts a fork whose first closure is `a`, which begins once the computation has been cancelled; what the
-/// handle yields.
+/// Starts a fork whose first closure is `a`, which begins once the computation has been cancelled. Returns
+/// the error that the handle yields.
 fn cancelled_in_a_fork(
     runtime: &Runtime,
     a: impl FnOnce() + Send + 'static,
@@ -238,7 +238,7 @@ fn a_panic_counts_more_than_a_cancellation() {
         }
         assert!(cancelled_in_a_fork(&runtime, split, || ()).is_cancelled());
     }
-    // The one that panics is stolen.
+    // The closure that panics is stolen.
     let begun = Gate::default();
     let open = begun.clone();
     let first = move || {
@@ -324,7 +324,7 @@ fn code_that_catches_it_meets_it_again() {
     });
     assert!(error.is_err_and(|error: runtime::task::JoinError| error.is_cancelled()));
     assert_eq!(caught.load(SeqCst), 3);
-    // And may return what it has.
+    // Such code may also return what it has.
     assert!(cancelled(&runtime, || catch_unwind(split).is_err()).unwrap());
 }
 
@@ -358,7 +358,7 @@ fn is_cancelled_is_seen_in_stolen_parts_and_not_outside() {
     let runtime = build(2);
     assert!(!parallel::is_cancelled());
     assert!(!runtime.block_on(async { parallel::is_cancelled() }));
-    // Each side runs until both are seen to be cancelled: on a thread each.
+    // Each side runs until it sees the cancellation, which comes when both sides run: on a thread each.
     let threads = Arc::new(Mutex::new(Vec::new()));
     let (started, seen) = (Arc::new(AtomicUsize::new(0)), threads.clone());
     let begun = started.clone();
@@ -441,7 +441,8 @@ fn tasks_that_a_cancelled_computation_drives_are_not_a_part_of_it() {
     assert_eq!(result.unwrap(), (false, true));
 }
 
-/// Runs `before` in a computation, calls `end` meanwhile, and says whether a `join` after it was begun.
+/// Runs `before` in a computation, and calls `end` while `before` waits. Says whether a `join` after `before`
+/// was begun.
 fn goes_on_after(
     runtime: Runtime,
     before: impl FnOnce(&(dyn Fn() + Sync)) + Send + 'static,
@@ -476,7 +477,7 @@ fn shut_down(runtime: Runtime, computation: Compute<()>) -> Option<Runtime> {
     None
 }
 
-/// So that some pushes of a publish budget are left, mostly.
+/// Makes quick joins, after which some pushes of a publish budget are left, mostly.
 fn quick_joins(joins: u32) {
     (0..joins).for_each(|_| _ = parallel::join(|| (), || ()));
 }

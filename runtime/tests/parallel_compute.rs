@@ -24,7 +24,7 @@ fn a_computation_yields_its_result_to_a_task_and_to_a_block_on() {
         assert_eq!(runtime.block_on(async { compute(|| fib(16)).await.unwrap() }), 987);
         let task = runtime.spawn(async { compute(|| fib(15)).await.unwrap() });
         assert_eq!(runtime.block_on(task).unwrap(), 610);
-        // From a thread that has entered nothing, by the handle; and awaited where no runtime is.
+        // From a thread that has entered no runtime.
         assert_eq!(runtime.block_on(runtime.compute(|| fib(14))).unwrap(), 377);
     });
 }
@@ -80,7 +80,8 @@ fn it_runs_on_a_processor_of_the_runtime_it_was_started_in_on_every_thread() {
         "first",
     );
     // The current runtime inside is that of the job processor.
-    first.block_on(first.compute(|| Handle::current().runtime_flavor())).unwrap();
+    let inside = first.block_on(first.compute(|| Handle::current().id())).unwrap();
+    assert_eq!(inside, first.handle().id());
 }
 
 #[test]
@@ -221,7 +222,7 @@ fn a_computation_may_start_others_which_tasks_await() {
         sum
     });
     assert_eq!(sum, 88);
-    // On a job processor, as long as another is free.
+    // A computation may also block for another one, as long as another worker is free.
     let waits = || Handle::current().block_on(compute(|| fib(10))).unwrap();
     assert_eq!(runtime.block_on(runtime.compute(waits)).unwrap(), 55);
 }

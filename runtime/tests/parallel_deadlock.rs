@@ -33,7 +33,7 @@ impl Reports {
         self.settles_at(count);
     }
 
-    /// It is not called any more. (This can only miss a call, not invent one.)
+    /// Asserts that the handler is not called any more. (This can miss a call, but invents none.)
     #[track_caller]
     fn settles_at(&self, count: usize) {
         for _ in 0..20 {
@@ -54,7 +54,7 @@ fn runtime_of(mut builder: Builder) -> (Runtime, Reports) {
     (builder.deadlock_handler(reports.handler()).build().unwrap(), reports)
 }
 
-/// Marks the calling thread, waits until `gate` is open.
+/// Marks the calling thread, sends the mark, and waits until `gate` is open.
 fn block_on_gate(gate: &Gate, marks: &mpsc::Sender<Mark>) {
     marks.send(mark_blocked()).unwrap();
     gate.wait();
@@ -134,7 +134,7 @@ fn a_runtime_whose_task_is_marked_is_reported_once() {
 }
 
 #[test]
-fn no_thread_need_be_marked_but_one_of_many() {
+fn all_marked_threads_are_in_the_report() {
     let _watchdog = watchdog();
     let (runtime, reports) = runtime_of(builder(2));
     let blocked: Vec<_> = (0..5).map(|_| block_a_task(&runtime)).collect();
@@ -221,7 +221,7 @@ fn a_block_on_is_something_to_wait_for_unless_it_is_marked() {
         mark_unblocked(own);
         (gate, mark)
     });
-    // The mark has gone, so it is another one.
+    // The mark has gone, so this is another deadlock.
     reports.expect(2);
     release(&gate, mark);
 }
@@ -253,12 +253,13 @@ fn a_blocking_closure_is_something_to_wait_for_unless_it_is_marked() {
     reports.expect(2);
     assert_eq!(reports.0.lock()[1].blocked().len(), 2);
     release(&gate, mark);
-    // Now only the closure is.
+    // Now only the closure is marked.
     reports.expect(3);
     release(&closure_gate, closure);
 }
 
-/// The spare worker that came for the task is dismissed when that is back, and may be the last to lie down.
+/// The spare worker that came for the task is dismissed when the task's worker is back, and may be the last
+/// thread to sleep.
 #[test]
 fn one_that_a_spare_worker_finds_on_its_way_to_rest_is_reported() {
     let _watchdog = watchdog();
@@ -350,7 +351,7 @@ fn a_pool_waits_for_another(wait_for: fn(&ThreadPool, &(dyn Fn() + Sync))) {
         let (one, other, gate, begun, go_on) = (&one, &other, &gate, &begun, &go_on);
         let (has_job_processor, may_mark) = (&has_job_processor, &may_mark);
         let (marks, mark) = mpsc::channel();
-        // First, or the other one would run this on its stack while it waits.
+        // This job comes first. Otherwise the thread of the other job would run it while it waits.
         let marked = scope.spawn(move || {
             one.install(|| {
                 has_job_processor.open();
@@ -403,7 +404,7 @@ fn a_worker_whose_latch_was_set_is_awake_though_it_has_not_woken_yet() {
                     });
                     wait.wait();
                 });
-                // It goes on, and ends what is no deadlock.
+                // The worker goes on, and releases the second computation: that was no deadlock.
                 release(&blocked, mark.recv().unwrap());
             }
         });
@@ -433,7 +434,7 @@ fn a_marked_worker_is_relieved_and_takes_tasks_again() {
 }
 
 #[test]
-fn without_a_handler_marks_only_bring_relief() {
+fn without_a_handler_marks_only_bring_spare_workers() {
     let _watchdog = watchdog();
     let runtime = builder(1).build().unwrap();
     let (gate, mark) = block_a_task(&runtime);
@@ -457,12 +458,12 @@ fn marks_nest_and_end_in_any_order() {
         }
     });
     let (outer, inner) = mark.recv().unwrap();
-    // The first by itself perhaps, too.
+    // The first mark may be reported by itself before.
     until("both are reported", || reports.0.lock().last().is_some_and(|report| report.blocked().len() == 2));
     let before = reports.count();
     drop(outer);
-    // Still marked. A mark that was taken back is something that moved, and the next look is that of a new
-    // mark.
+    // The thread is still marked. A mark that was taken back counts as a move, and the next look for a
+    // deadlock comes with a new mark.
     let (other_gate, other) = block_a_task(&runtime);
     reports.expect(before + 1);
     release(&other_gate, other);

@@ -25,7 +25,8 @@ fn here() -> ThreadId {
     thread::current().id()
 }
 
-/// Calls `f` as an external thread that takes part itself: again until a worker sleeps in whose place it can.
+/// Calls `f` on this thread, as an external thread. Tries again until a worker sleeps, in whose place this
+/// thread can take part.
 fn as_external<R: Send>(f: impl Fn() -> R + Sync) -> R {
     let caller = here();
     let start = Instant::now();
@@ -115,7 +116,7 @@ fn an_idle_worker_takes_the_other_half() {
     let _entered = runtime.enter();
     as_external(|| {
         let (first, second) = (Gate::default(), Gate::default());
-        // The jobs of a scope are offered at once.
+        // The jobs of a scope are published at once.
         scope(|s| {
             s.spawn(|_| {
                 first.open();
@@ -376,10 +377,10 @@ fn wait_for_a_child_job(
     let (tx, rx) = mpsc::channel();
     let (async_tx, async_rx) = oneshot::channel();
     short_joins(shorts);
-    // What they use need not be `Send`.
+    // What the callers' closures use need not be `Send`.
     let wait = AssertSend::new(|| wait(rx, async_rx));
     let send = || {
-        // One of the two sends fails: only the channel that is waited for has a receiver.
+        // The second send may fail: the receiver that is not waited for may be gone.
         let _ = (tx.send(7), async_tx.send(7));
     };
     assert_eq!(join(move || wait.call(), send).0, 7);
@@ -403,7 +404,7 @@ fn a_runtime_that_ends_waits_for_the_external_thread() {
                     scope(|s| (0..10).for_each(|_| s.spawn(|_| _ = ran.fetch_add(1, SeqCst))));
                     assert_eq!(ran.load(SeqCst), 10);
                 });
-                // The workers have left, or are about to: in place.
+                // The workers have left, or are about to leave: this runs in place.
                 assert_eq!(fib(10), 55);
             });
             inside.wait();

@@ -14,7 +14,8 @@ use support::{
 
 const INITIALIZED: &str = "The global thread pool has already been initialized.";
 
-/// Where a parallel call runs. Not as a guest's, which would tell nothing of the pool.
+/// Where a parallel call runs that is sent to the pool. As an external thread, the caller would run it
+/// itself, which would tell nothing of the pool.
 fn place() -> ThreadId {
     parallel::sent::scope(|_| thread::current().id())
 }

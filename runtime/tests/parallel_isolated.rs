@@ -12,8 +12,8 @@ use runtime::parallel::{self, ThreadPoolBuilder, isolated, join, scope, yield_no
 use runtime::sync::oneshot;
 use support::{Gate, NEAR_A_BUDGETS_END, build, joined_scope, short_joins, watchdog};
 
-/// The calling worker runs nothing until another has begun the second closure. Not by `join`, whose second
-/// half is shared only if that seems worth it.
+/// As `join`, but the calling worker runs nothing until another thread has begun the second closure. A `join`
+/// shares its second half only if that seems worth it.
 fn join_stolen<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
     let gate = Gate::default();
     let mut second = None;
@@ -259,12 +259,12 @@ fn more_parts_at_once_than_there_are_tags_run_sequentially() {
             assert_eq!(pool.install(id), here);
             isolated(|| assert_eq!(join(id, id), (here, here)));
         });
-        // All have been given back.
+        // All tags have been given back.
         nested(TAGS, || assert_ne!(pool.install(id), here));
     };
     let thread = thread::Builder::new().stack_size(512 << 20).spawn(work).unwrap();
     thread.join().unwrap();
-    // And on a job processor.
+    // And on a worker.
     let runtime =
         runtime::Builder::new_multi_thread().worker_threads(2).thread_stack_size(512 << 20).build().unwrap();
     let computation = runtime.compute(|| {
@@ -275,8 +275,8 @@ fn more_parts_at_once_than_there_are_tags_run_sequentially() {
     assert!(runtime.block_on(computation).unwrap());
 }
 
-/// More child jobs than a deque holds lie with the outer scope's, which came before them and after them: a
-/// wait inside took the first and the last for all there was.
+/// More child jobs than a deque holds lie between two of the outer scope. A wait inside looked at the first
+/// and the last job, and took these two for all jobs.
 #[test]
 fn a_wait_inside_finds_its_child_jobs_among_those_of_a_scope_around() {
     const MANY: usize = 13_000;
@@ -316,7 +316,7 @@ fn what_an_isolated_job_leaves_on_another_thread_is_found_behind_foreign_child_j
                         stolen.open();
                         inner.spawn(|_| ());
                         finish.open();
-                        // That thread is one, so it has reported the end of what it did before.
+                        // The other pool has one thread, so that thread has reported the end of its last job.
                         let after = latch_is_set.clone();
                         other.spawn(move || after.open());
                         latch_is_set.wait();
@@ -354,7 +354,7 @@ fn what_is_not_its_own_is_shared_before_it_waits() {
 }
 
 #[test]
-fn what_is_not_its_own_is_shared_when_it_gives_way() {
+fn what_is_not_its_own_is_shared_when_it_yields() {
     let _watchdog = watchdog();
     let pool = ThreadPoolBuilder::new().num_threads(3).build().unwrap();
     for shorts in NEAR_A_BUDGETS_END {
@@ -375,15 +375,15 @@ fn what_is_not_its_own_is_shared_when_it_gives_way() {
 }
 
 #[test]
-fn a_guest_that_blocks_in_a_part_that_runs_sequentially_shares_its_child_jobs_first() {
+fn an_external_thread_that_blocks_in_a_part_that_runs_sequentially_shares_its_child_jobs_first() {
     let _watchdog = watchdog();
-    // As above.
-    let name = "a_guest_that_blocks_in_a_part_that_runs_sequentially_shares_its_child_jobs_first";
+    // As in the test of more parts than there are tags.
+    let name = "an_external_thread_that_blocks_in_a_part_that_runs_sequentially_shares_its_child_jobs_first";
     if cfg!(tsan) || !support::in_child(name, &[]) {
         return;
     }
     let runtime = build(3);
-    // As many as there may be.
+    // As many parts as there may be.
     let (all_open, end) = (Gate::default(), Gate::default());
     let (are_open, ends) = (all_open.clone(), end.clone());
     let holder = thread::Builder::new().stack_size(1 << 30).spawn(move || {
@@ -395,7 +395,7 @@ fn a_guest_that_blocks_in_a_part_that_runs_sequentially_shares_its_child_jobs_fi
     all_open.wait();
     let _entered = runtime.enter();
     for shorts in NEAR_A_BUDGETS_END {
-        // As a guest, if a job processor is to be had.
+        // As an external thread, if a processor is free.
         scope(|_| {
             short_joins(shorts);
             let (tx, rx) = oneshot::channel();

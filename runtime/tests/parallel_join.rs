@@ -208,7 +208,7 @@ fn a_join_a_hundred_thousand_deep_ends() {
 
 #[test]
 fn closures_that_are_sent_to_a_worker_count_as_migrated() {
-    // A runtime that takes no guests.
+    // A runtime with one worker takes no external threads.
     let runtime = runtime(1);
     let _entered = runtime.enter();
     assert_eq!(join_context(|a| a.migrated(), |b| b.migrated()), (true, true));

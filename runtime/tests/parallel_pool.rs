@@ -91,7 +91,7 @@ fn a_pool_is_dropped_inside_of_itself() {
         let door = gate.clone();
         pool.spawn(move || {
             door.wait();
-            // The last one.
+            // The last reference.
             drop(inside);
             // And the pool is still here.
             assert_eq!(fib(10), 55);

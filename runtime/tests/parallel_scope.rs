@@ -83,7 +83,7 @@ fn nested_scopes_of_both_kinds_keep_each_its_order() {
     assert_eq!(inner_lifo, expected);
 }
 
-/// Outer jobs are 0 to 3, inner ones -1 to -3; one spawned inside the other's scope.
+/// Outer jobs are 0 to 3, inner ones -1 to -3. The inner scope's body spawns the outer jobs 1 and 2.
 macro_rules! mixed {
     ($outer:ident . $outer_spawn:ident, $inner:ident . $inner_spawn:ident) => {
         logged(|log| {
@@ -361,7 +361,7 @@ fn a_runtime_that_is_shut_down_meanwhile_runs_the_jobs_of_an_in_place_scope() {
         joined_scope(|threads| {
             let _entered = handle.enter();
             let ending = in_place_scope(|s| {
-                // The drop waits for the job processors, which wait for the scope.
+                // The drop waits for the workers, which wait for the scope.
                 let ending = threads.spawn(|| drop(runtime));
                 for _ in 0..100 {
                     s.spawn(|s| {
@@ -374,7 +374,7 @@ fn a_runtime_that_is_shut_down_meanwhile_runs_the_jobs_of_an_in_place_scope() {
             });
             ending.join().unwrap();
             assert_eq!(ran.swap(0, SeqCst), 200);
-            // The job processors have left: the same, in place.
+            // The workers have left: the same, in place.
             let here = thread::current().id();
             in_place_scope(|s| {
                 s.spawn(|s| {

@@ -1,5 +1,5 @@
-//! Tasks, sockets and timers go on while workers wait for latches, on spare workers; and those come down
-//! again.
+//! While workers wait for latches, tasks, sockets and timers go on, on spare workers. These end again when
+//! they are not needed.
 
 mod support;
 
@@ -168,7 +168,7 @@ fn the_driver_is_handed_on_when_its_poller_computes_again() {
             }
         });
         b.wait();
-        // So A's child job is stolen by another one.
+        // So A's child job is stolen by another worker.
         let a = runtime.compute({
             let (p1, p1_end, a_wait, end) = (p1.clone(), p1_end.clone(), a_wait.clone(), end.clone());
             move || {
@@ -184,7 +184,7 @@ fn the_driver_is_handed_on_when_its_poller_computes_again() {
             }
         });
         p1.wait();
-        // The one that ends q steals B's child job.
+        // The worker that ends q steals B's child job.
         b_join.open();
         q_end.open();
         p2.wait();
@@ -204,7 +204,7 @@ fn the_driver_is_handed_on_when_its_poller_computes_again() {
 }
 
 #[test]
-fn a_task_that_blocks_on_relief_is_relieved_in_turn() {
+fn a_task_that_blocks_a_spare_worker_brings_another_one() {
     let _watchdog = watchdog();
     let runtime = build(2);
     let (end, task) = occupy(&runtime);
@@ -303,7 +303,7 @@ fn spare_workers_come_down_again() {
         let before = threads();
         let (end, task) = occupy(&runtime);
         runtime.block_on(runtime.spawn(async {})).unwrap();
-        // One spare worker, or more where the machine is so slow that it is taken for stuck.
+        // One spare worker, or more where the machine is so slow that the spare worker is taken for stuck.
         assert!(threads() > before);
         // One stays for as long as it is needed.
         thread::sleep(4 * keep_alive);
@@ -315,7 +315,7 @@ fn spare_workers_come_down_again() {
 }
 
 #[test]
-fn a_runtime_is_dropped_while_workers_wait_and_relief_is_awake() {
+fn a_runtime_is_dropped_while_workers_wait_and_a_spare_one_is_awake() {
     let _watchdog = watchdog();
     for _ in 0..20 {
         let runtime = build(2);

@@ -14,7 +14,7 @@ fn pool(threads: usize) -> ThreadPool {
     ThreadPoolBuilder::new().num_threads(threads).build().unwrap()
 }
 
-/// Runs `f` on a pool of one thread; what was sent when all senders are gone.
+/// Runs `f` on a pool of one thread. Returns what was sent, when all senders are gone.
 fn sent(f: impl FnOnce(Sender<i32>) + Send) -> Vec<i32> {
     let (tx, rx) = mpsc::channel();
     pool(1).install(|| f(tx));
@@ -100,7 +100,7 @@ fn a_scope_does_not_wait_for_detached_jobs_nor_run_them() {
             spawn(move || assert!(rx.recv().is_err()));
             s.spawn(|_| ());
         });
-        // Were it run by the scope, it would wait for this.
+        // If the scope ran the detached job, the scope would wait for this.
         drop(tx);
     });
 }

@@ -1,4 +1,4 @@
-//! Giving way, and what a thread is told about its pool.
+//! Yielding to jobs, and what a thread is told about its pool.
 
 mod support;
 

@@ -26,7 +26,7 @@ fn affinity() -> Vec<usize> {
     (0..mask.len() * 64).filter(|cpu| mask[cpu / 64] >> (cpu % 64) & 1 == 1).collect()
 }
 
-/// Has the calling thread run on these.
+/// Has the calling thread run on these CPUs only.
 fn set_affinity(cpus: &[usize]) {
     let mut mask: Mask = [0; 1024];
     cpus.iter().for_each(|cpu| mask[cpu / 64] |= 1 << (cpu % 64));
@@ -128,8 +128,8 @@ fn spare_workers_are_on_the_cpus_of_workers() {
     let workers = on_a_worker(&runtime, move || broadcast(|_| thread()));
     let gate = Gate::default();
     let seen = Arc::new(Mutex::new(Vec::new()));
-    // Two on the workers, four on spare workers: an extra one that came and got no task would leave some for
-    // each CPU.
+    // Two on the workers, four on spare workers: so there are tasks on both CPUs even if an extra spare
+    // worker comes and gets no task.
     let tasks: Vec<_> = (0..6)
         .map(|_| {
             let (gate, seen) = (gate.clone(), seen.clone());
@@ -229,7 +229,7 @@ fn the_default_number_of_workers_is_not_that_of_a_pinned_worker() {
 fn a_narrowed_set_is_not_left() {
     let _watchdog = watchdog();
     on_a_thread(|| {
-        // Each CPU alone: also the one that does not come first.
+        // Each CPU alone, also a CPU that does not come first.
         for cpu in affinity() {
             on_a_thread(move || {
                 set_affinity(&[cpu]);

@@ -67,7 +67,7 @@ fn a_waiter_takes_over_when_the_driving_thread_is_done() {
     until("the second waits", || go.is_awaited());
     end.give();
     first.join().unwrap();
-    // Not woken for its future yet.
+    // The second thread was not woken for its future yet.
     let task = runtime.spawn(async {});
     until("the second drives the task", || task.is_finished());
     go.give();
@@ -79,7 +79,7 @@ fn both_threads_make_progress_while_one_drives() {
     let _watchdog = watchdog();
     let runtime = build(0);
     let (first, end) = driver(runtime.handle());
-    // Driven by the other thread; woken across.
+    // The other thread drives the tasks, and wakes this one.
     for _ in 0..100 {
         assert_eq!(runtime.block_on(runtime.spawn(async { 5 })).unwrap(), 5);
     }
@@ -94,7 +94,7 @@ fn a_waiter_that_panics_does_not_swallow_the_hand_over() {
     let runtime = build(0);
     let (first, end) = driver(runtime.handle());
     let (second, end_second) = driver(runtime.handle());
-    // Registers as a waiter after the second one, and goes by a panic.
+    // This call becomes a waiter after the second one, and ends by a panic.
     panic_of(|| runtime.block_on(async { panic!("boom") }));
     end.give();
     first.join().unwrap();
@@ -185,7 +185,7 @@ fn a_nested_block_on_learns_that_the_runtime_was_dropped() {
         handle.block_on(async move {
             drop(runtime);
             let result = task.await;
-            // It sleeps as before, and its wakes still come.
+            // The nested call sleeps as before, and its wakes still come.
             let told = signal.clone();
             let metrics = Handle::current().metrics();
             let parks = metrics.worker_park_count(0);

@@ -99,7 +99,7 @@ fn a_park_hook_that_wakes_the_block_on_each_time_does_not_stop_timers() {
     };
     let runtime = builder(0).on_thread_park(hook).build().unwrap();
     let sleeper = runtime.spawn(runtime_sleep());
-    // Each is over at its first park.
+    // Each `block_on` is over at its first park.
     until("the timer fires", || {
         runtime.block_on(notify.notified());
         sleeper.is_finished()

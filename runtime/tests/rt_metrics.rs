@@ -33,7 +33,7 @@ fn counters(metrics: &RuntimeMetrics) -> Vec<u64> {
 fn counters_never_fall_and_add_up() {
     let _watchdog = watchdog();
     for workers in KINDS {
-        // What relief polls is not counted here.
+        // What spare workers poll is not counted here.
         let runtime = builder(workers).spare_workers(0).build().unwrap();
         let metrics = runtime.metrics();
         let mut before = counters(&metrics);

@@ -202,7 +202,8 @@ fn tokios_variable_sets_the_number_of_workers_if_ours_is_absent() {
     let tokios = ("TOKIO_WORKER_THREADS", "3");
     if in_child("tokios_variable_sets_the_number_of_workers_if_ours_is_absent", &[tokios]) {
         assert_eq!(Runtime::new().unwrap().metrics().num_workers(), 3);
-        // SAFETY: this process runs this test alone; the threads of the runtime have ended.
+        // SAFETY: no other thread accesses the environment: this process runs this test alone, and the
+        // threads of the runtime have ended.
         unsafe { std::env::set_var("RUNTIME_WORKER_THREADS", "2") };
         assert_eq!(Runtime::new().unwrap().metrics().num_workers(), 2, "ours goes first");
     }
@@ -230,7 +231,8 @@ fn a_variable_that_is_zero_is_refused() {
 #[test]
 fn without_the_variable_the_affinity_decides() {
     if in_child("without_the_variable_the_affinity_decides", &[("RUNTIME_WORKER_THREADS", "")]) {
-        // SAFETY: this process runs this test alone, on this thread.
+        // SAFETY: no other thread accesses the environment: this process runs this test alone, and no runtime
+        // was built before.
         unsafe {
             std::env::remove_var("RUNTIME_WORKER_THREADS");
             std::env::remove_var("TOKIO_WORKER_THREADS");

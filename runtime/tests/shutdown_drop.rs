@@ -543,7 +543,8 @@ fn a_block_on_in_a_blocking_closure_learns_that_the_runtime_ends() {
 fn a_block_on_in_block_in_place_learns_that_the_runtime_ends() {
     let _watchdog = watchdog();
     for workers in [1, 3] {
-        // The task it waits for: asleep, in a queue, woken from outside.
+        // The task that it waits for is asleep, or in a queue, or asleep beside a task that is woken from
+        // outside.
         for kind in 0..3 {
             let runtime = build(workers);
             let handle = runtime.handle().clone();
@@ -600,7 +601,7 @@ fn spawns_that_race_with_shutdown_run_or_are_dropped() {
     }
 }
 
-/// A worker that blocks after the spare threads of the shutdown have gone gets one of its own.
+/// A worker that blocks after the spare workers of the shutdown have gone gets one of its own.
 #[test]
 fn a_worker_may_block_long_after_the_shutdown_has_begun() {
     let _watchdog = watchdog();
@@ -610,7 +611,7 @@ fn a_worker_may_block_long_after_the_shutdown_has_begun() {
         let (release_second, second_released) = mpsc::channel();
         let (begun, has_begun) = mpsc::channel();
         let (told, tell) = mpsc::channel();
-        // One worker is stuck in a poll, with a task that waits, and blocks for that one when all others have
+        // One worker is stuck in a poll, with a task that waits. It blocks for that task when all others have
         // nothing left to do.
         let second_begun = begun.clone();
         let handle = runtime.handle().clone();
@@ -638,7 +639,7 @@ fn a_worker_may_block_long_after_the_shutdown_has_begun() {
             told.send(error.is_cancelled()).unwrap();
         });
         has_begun.recv().unwrap();
-        // The other blocks, so there is a spare thread.
+        // The other blocks, so there is a spare worker.
         let first = runtime.spawn(async move {
             runtime::task::block_in_place(|| {
                 begun.send(()).unwrap();
@@ -654,8 +655,8 @@ fn a_worker_may_block_long_after_the_shutdown_has_begun() {
     }
 }
 
-/// The spare thread is the one that blocks, for a task that no thread has taken, when the only worker is
-/// about to leave.
+/// A spare worker blocks, for a task that no thread has taken, when the only permanent worker is about to
+/// leave.
 #[test]
 fn a_spare_thread_may_block_while_the_shutdown_begins() {
     let _watchdog = watchdog();

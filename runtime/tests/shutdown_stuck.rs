@@ -58,7 +58,8 @@ async fn stuck(gate: Gate, begun: mpsc::Sender<()>) {
     }
 }
 
-/// What a runtime of one worker lists that is shut down while `task` is held by the gate that it was given.
+/// Shuts down a runtime of one worker while `task` is held by the gate that it was given. Returns what is
+/// listed then.
 fn listed<F: Future<Output = ()> + Send + 'static>(task: impl FnOnce(Hold) -> F) -> UnfinishedTask {
     let runtime = build(1);
     let gate = Gate::default();
@@ -91,7 +92,7 @@ fn stuck_tasks_are_listed_with_the_places_where_they_were_spawned() {
     const WORKERS: usize = 3;
     let _watchdog = watchdog();
     let mut settings = builder(WORKERS);
-    // Or one of the three comes to relief, if the last worker takes long to wake.
+    // Otherwise one of the three gets onto a spare worker, if the last worker takes long to wake.
     settings.spare_workers(0);
     let ended = ends(&mut settings);
     let runtime = settings.build().unwrap();
@@ -224,7 +225,7 @@ fn a_task_that_blocks_is_listed_as_blocked() {
     let (begun, has_begun) = mpsc::channel();
     let stuck = gate.clone();
     let future = async move {
-        // Of the past: it says nothing of what comes after it.
+        // A call of the past: it says nothing of what comes after it.
         block_in_place(|| ());
         block_in_place(|| {
             begun.send(()).unwrap();

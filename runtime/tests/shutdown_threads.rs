@@ -33,7 +33,7 @@ fn spawn_on(handle: &Handle) -> Task {
     })
 }
 
-/// A runtime, and what is gone when all of its memory is.
+/// A runtime, and a token that is gone when all of the runtime's memory is.
 fn start(workers: usize) -> (Runtime, Weak<()>) {
     let token = Arc::new(());
     let state = Arc::downgrade(&token);
@@ -66,14 +66,14 @@ impl Drop for AtExit {
 }
 
 thread_local! {
-    /// Dropped after whatever the runtime keeps for the thread, for that is used later first.
+    /// Dropped after what the runtime keeps for the thread: the value that is used first is dropped last.
     static EARLY: RefCell<AtExit> = RefCell::default();
-    /// And this before, in most threads.
+    /// Dropped before that, in most threads.
     static LATE: RefCell<AtExit> = RefCell::default();
 }
 
-/// Spawns on all, sometimes in the context of another, and leaves handles and tasks to itself, to other
-/// threads, and to its end.
+/// A thread that spawns on all runtimes, sometimes in the context of another one. It leaves handles and tasks
+/// to itself, to other threads, and to its end.
 fn spawner(mut handles: Vec<Handle>, others: Arc<Mutex<Vec<Task>>>, mut random: Random) -> JoinHandle<()> {
     thread::spawn(move || {
         EARLY.with(|_| ());

@@ -1,5 +1,5 @@
-//! Signals, sent by this process to itself. Each test has a signal of its own: the process has one set for
-//! all.
+//! Signals, sent by this process to itself. Each test has signals of its own, because a signal reaches every
+//! listener of its kind in the process.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ fn raise(kind: SignalKind) {
     assert_eq!(unsafe { libc::raise(kind.as_raw_value()) }, 0);
 }
 
-/// Whether `signal` has nothing to tell now, for as long as it took others to be told.
+/// Whether `signal` has nothing to tell for 20 ms.
 async fn is_silent(signal: &mut runtime::signal::unix::Signal) -> bool {
     let start = Instant::now();
     std::future::poll_fn(|cx| match signal.poll_recv(cx) {

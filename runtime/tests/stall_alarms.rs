@@ -61,7 +61,7 @@ fn on_one_cpu_workers_that_wait_for_it_are_not_taken_for_stuck_in_a_row() {
     if in_child("on_one_cpu_workers_that_wait_for_it_are_not_taken_for_stuck_in_a_row", &[]) {
         use_one_cpu();
         let stalls = fewest_stalls(4);
-        // Of 40 looks.
+        // Of about 40 looks of the monitor.
         assert!(stalls <= 8, "{stalls} stalls");
     }
 }
@@ -103,9 +103,9 @@ const STOPS: u64 = 5;
 const STOP: Duration = Duration::from_millis(150);
 
 #[test]
-fn a_process_that_is_stopped_and_continued_sees_no_storm_of_relief() {
+fn a_process_that_is_stopped_and_continued_sees_no_storm_of_spare_workers() {
     let (_watchdog, _cpus) = (watchdog(), CPUS.lock());
-    let name = "a_process_that_is_stopped_and_continued_sees_no_storm_of_relief";
+    let name = "a_process_that_is_stopped_and_continued_sees_no_storm_of_spare_workers";
     if is_child(name) {
         return be_stopped();
     }
@@ -122,7 +122,7 @@ fn a_process_that_is_stopped_and_continued_sees_no_storm_of_relief() {
         signal(libc::SIGCONT);
     }
     let output = finish_child(child);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    assert!(output.status.success(), "{output:?}");
 }
 
 /// What the child does, until it has been stopped a few times.

@@ -47,7 +47,7 @@ fn handlers_that_sleep_do_not_delay_a_health_check() {
             health.pings(1);
             answered += 1;
         }
-        // The first of them late, and no more, if it had to wait for the handlers.
+        // If a check had to wait for the handlers, there would be one check, a late one.
         assert!(answered >= 5, "only {answered} health checks while handlers slept");
         for handler in handlers {
             runtime.block_on(handler).unwrap();

@@ -19,7 +19,7 @@ fn packets_are_served_when_the_worker_that_took_the_last_one_is_stuck_over_it() 
                 let trap = Trap::default();
                 let address = serve(&runtime, &trap, way);
                 let (mut sticky, mut client) = (Client::connect(address), Client::connect(address));
-                // All sleep, one of them in the driver, and that one gets it.
+                // All sleep, one of them in the driver, and that worker gets the byte.
                 std::thread::sleep(Duration::from_millis(20));
                 sticky.send(b's');
                 until("the handler is stuck", || trap.count() == 1);
@@ -131,8 +131,8 @@ fn timers_and_sockets_are_seen_to_after_the_spare_workers_have_gone_to_rest() {
             let runtime = builder(workers).thread_keep_alive(Duration::from_secs(600)).build().unwrap();
             let metrics = runtime.metrics();
             let trap = Trap::default();
-            // What waits behind each has a spare worker come; it becomes the poller while nothing is there to
-            // be polled for.
+            // What waits behind each stuck task has a spare worker come, which becomes the poller while there
+            // is nothing to poll for.
             for _ in 0..workers {
                 let trap = trap.clone();
                 runtime.spawn(async move {
@@ -146,7 +146,7 @@ fn timers_and_sockets_are_seen_to_after_the_spare_workers_have_gone_to_rest() {
             until("the spare workers rest", || {
                 metrics.num_idle_spare_workers() == metrics.num_spare_workers()
             });
-            // The monitor would help. It goes to rest, too.
+            // The monitor would help, so it has to rest, too.
             std::thread::sleep(Duration::from_millis(200));
             runtime.block_on(async {
                 runtime::time::sleep(Duration::from_millis(10)).await;

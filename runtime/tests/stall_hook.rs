@@ -39,7 +39,7 @@ fn build(workers: usize) -> (Runtime, Told) {
     (builder.build().unwrap(), told)
 }
 
-/// A task that waits again and again, without end: a task that holds a worker holds it up.
+/// A task that sleeps again and again, without end. A task that holds a worker holds up this one.
 fn bystander(runtime: &Runtime) -> runtime::task::AbortHandle {
     let task = runtime.spawn(async {
         loop {
@@ -77,7 +77,7 @@ fn the_hook_names_the_task_that_is_stuck_and_where_it_was_spawned() {
 }
 
 #[test]
-fn a_task_is_told_of_for_each_poll_in_which_it_is_stuck_and_also_on_relief() {
+fn a_task_is_told_of_for_each_poll_in_which_it_is_stuck_and_also_on_a_spare_worker() {
     let _watchdog = watchdog();
     let (runtime, told) = build(1);
     bystander(&runtime);
@@ -95,7 +95,7 @@ fn a_task_is_told_of_for_each_poll_in_which_it_is_stuck_and_also_on_relief() {
         trap.release();
     }
     let all: Vec<_> = tasks.iter().flat_map(|task| told.of(task.id())).collect();
-    // At least one of two had to be on relief, both times.
+    // At least one of the two had to be on a spare worker, both times.
     assert!(all.iter().filter(|stall| stall.is_spare()).count() >= 2, "{all:?}");
     assert!(all.iter().all(|stall| stall.is_spare() == (stall.worker() >= 1)), "{all:?}");
     for task in tasks {
@@ -117,7 +117,7 @@ fn a_hook_that_panics_harms_nobody() {
             .build()
             .unwrap();
         let stuck = try_to_stick(&runtime, 3, way);
-        // Each brings one more spare worker, and the last one is served by another, whatever the hook does.
+        // Each stuck task brings one more spare worker, the last one too, whatever the hook does.
         until("all are stuck", || stuck.trap.count() == 3);
         runtime.block_on(runtime.spawn(async { runtime::task::yield_now().await })).unwrap();
         until("it is told", || *told.lock() >= 1);

@@ -72,7 +72,7 @@ fn block(runtime: &Runtime, how: fn(&dyn Fn())) -> Sender<()> {
 fn an_idle_runtime_sleeps_and_so_it_does_beside_workers_that_block() {
     let _watchdog = watchdog();
     if in_child("an_idle_runtime_sleeps_and_so_it_does_beside_workers_that_block", &[]) {
-        // One is left for what runs on job processors only.
+        // Two of them will block, and one is left.
         let runtime = build(3);
         assert_rests("before it has worked");
         work(&runtime);

@@ -57,7 +57,7 @@ fn it_runs_without_a_driver_and_after_all_have_slept_long() {
             let runtime = runtime::Builder::new_multi_thread().worker_threads(workers).build().unwrap();
             let metrics = runtime.metrics();
             for _ in 0..5 {
-                // No worker sleeps only until it has had a second look.
+                // So that no worker sleeps only until its second look.
                 until("all sleep for good", || {
                     let parks = || (0..workers).map(|worker| metrics.worker_park_count(worker)).sum::<u64>();
                     let before = parks();

@@ -34,7 +34,7 @@ impl Wake for Door {
 }
 
 #[test]
-fn the_driver_is_not_left_to_nobody_when_a_worker_lies_down_while_the_monitor_looks_in() {
+fn the_driver_has_a_poller_when_a_worker_goes_to_sleep_while_the_monitor_looks() {
     let _watchdog = watchdog();
     let runtime = build(1);
     let trap = Trap::default();
@@ -52,7 +52,7 @@ fn the_driver_is_not_left_to_nobody_when_a_worker_lies_down_while_the_monitor_lo
     let stuck = stick(&runtime, 1, Way::Spins);
     let _connection = std::net::TcpStream::connect(address).unwrap();
     door.entered.wait();
-    // The monitor is in the driver, and the only worker lies down beside it.
+    // The monitor is in the driver, and the only worker goes to sleep beside it.
     let parks = runtime.metrics().worker_park_count(0);
     stuck.trap.release();
     until("the worker sleeps", || runtime.metrics().worker_park_count(0) > parks);
@@ -164,7 +164,7 @@ fn threads_kept_in_reserve_are_not_started_again_and_again() {
     assert!(started < 20, "{started} threads in a second");
 }
 
-/// Its waker blocks, as the destructor of a future that it drops might.
+/// A waker that blocks, as the destructor of a future that a waker drops might.
 struct Blocks(Mutex<u32>);
 
 impl Wake for Blocks {
@@ -192,8 +192,8 @@ fn a_waker_may_block_when_a_computation_inside_of_block_in_place_looks_at_the_dr
     runtime.block_on(task).unwrap();
 }
 
-/// Work from outside, for which a worker is woken that gets stuck in its hook: another does it. `spawn` says
-/// so by the channel.
+/// A worker is woken for work from outside, and gets stuck in its hook: another worker does the work. `spawn`
+/// gives it the sender by which it says that it is done.
 fn is_done_beside_a_stuck_hook(workers: &[usize], spawn: fn(&Runtime, mpsc::Sender<()>)) {
     for &workers in workers {
         let (stuck, entered, opened) = (Arc::new(Mutex::new(false)), Gate::default(), Gate::default());
@@ -226,7 +226,7 @@ fn a_searcher_that_is_stuck_in_a_hook_is_not_relied_upon_for_ever() {
     });
 }
 
-/// Only threads with job processors run jobs.
+/// The work is an injected job.
 #[test]
 fn a_searcher_that_is_stuck_in_a_hook_is_not_relied_upon_for_jobs() {
     let _watchdog = watchdog();

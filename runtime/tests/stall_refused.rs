@@ -1,4 +1,5 @@
-//! The system refuses threads while relief is needed: that is counted, tried again, and nothing is lost.
+//! The system refuses threads while spare workers are needed: that is counted, tried again, and nothing is
+//! lost.
 
 mod stall_support;
 mod support;
@@ -7,9 +8,9 @@ use stall_support::{Client, PING, Trap, Way, serve, stick};
 use support::{HUGE_STACK, NoThreads, builder, has_shadow_memory, in_child, until, watchdog};
 
 #[test]
-fn relief_that_is_refused_is_counted_and_tried_again() {
+fn a_spare_worker_that_is_refused_is_counted_and_tried_again() {
     let _watchdog = watchdog();
-    if !has_shadow_memory() && in_child("relief_that_is_refused_is_counted_and_tried_again", &[]) {
+    if !has_shadow_memory() && in_child("a_spare_worker_that_is_refused_is_counted_and_tried_again", &[]) {
         let runtime = builder(2).thread_stack_size(HUGE_STACK).build().unwrap();
         // Before anything runs: on a busy machine the monitor has a spare worker come for less than a stall.
         let refused = NoThreads::begin();
@@ -28,9 +29,10 @@ fn relief_that_is_refused_is_counted_and_tried_again() {
 }
 
 #[test]
-fn while_relief_is_refused_everything_waits_for_the_stuck() {
+fn while_spare_workers_are_refused_everything_waits_for_the_stuck() {
     let _watchdog = watchdog();
-    if !has_shadow_memory() && in_child("while_relief_is_refused_everything_waits_for_the_stuck", &[]) {
+    if !has_shadow_memory() && in_child("while_spare_workers_are_refused_everything_waits_for_the_stuck", &[])
+    {
         let runtime = builder(1).thread_stack_size(HUGE_STACK).build().unwrap();
         let _refused = NoThreads::begin();
         let metrics = runtime.metrics();

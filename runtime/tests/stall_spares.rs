@@ -1,5 +1,5 @@
-//! How much relief there is: none where it is turned off, no more than is allowed, counted, and gone when it
-//! is not needed.
+//! How many spare workers there are: none where they are turned off, no more than are allowed, counted, and
+//! gone when they are not needed.
 
 mod stall_support;
 mod support;
@@ -13,7 +13,7 @@ use stall_support::{Client, PING, Trap, WAYS, Way, assert_prompt, serve, stick, 
 use support::{Gate, builder, in_child, panic_of, text_of, threads, until, watchdog};
 
 #[test]
-fn without_relief_a_worker_that_sleeps_takes_over() {
+fn without_spare_workers_a_worker_that_sleeps_takes_over() {
     let _watchdog = watchdog();
     for way in WAYS {
         let runtime = builder(3).spare_workers(0).build().unwrap();
@@ -34,7 +34,7 @@ fn without_relief_a_worker_that_sleeps_takes_over() {
 }
 
 #[test]
-fn without_relief_everything_goes_on_when_the_stuck_return() {
+fn without_spare_workers_everything_goes_on_when_the_stuck_return() {
     let _watchdog = watchdog();
     for way in WAYS {
         let runtime = builder(2).spare_workers(0).build().unwrap();
@@ -91,7 +91,7 @@ fn a_stuck_task_that_panics_when_it_returns_ends_as_any_other() {
                 }
             });
             until("it is stuck", || trap.count() == 1);
-            // Others are served meanwhile, by relief.
+            // Others are served meanwhile, by a spare worker.
             runtime.block_on(runtime.spawn(async { runtime::task::yield_now().await })).unwrap();
             trap.release();
             let error = runtime.block_on(task).unwrap_err();
@@ -109,9 +109,9 @@ fn a_stuck_task_that_panics_when_it_returns_ends_as_any_other() {
 }
 
 #[test]
-fn relief_comes_down_to_nothing_and_is_used_again() {
+fn spare_workers_end_and_new_ones_come() {
     let _watchdog = watchdog();
-    if in_child("relief_comes_down_to_nothing_and_is_used_again", &[]) {
+    if in_child("spare_workers_end_and_new_ones_come", &[]) {
         let runtime = builder(2).thread_keep_alive(Duration::from_millis(50)).build().unwrap();
         let metrics = runtime.metrics();
         let mut client = Client::connect(serve(&runtime, &Trap::default(), Way::Blocks));
@@ -131,7 +131,7 @@ fn relief_comes_down_to_nothing_and_is_used_again() {
 }
 
 #[test]
-fn relief_that_rests_is_called_again() {
+fn a_spare_worker_that_rests_is_called_again() {
     let _watchdog = watchdog();
     let runtime = builder(1).thread_keep_alive(Duration::from_secs(1000)).build().unwrap();
     let metrics = runtime.metrics();
@@ -142,7 +142,7 @@ fn relief_that_rests_is_called_again() {
         stuck.end(&runtime);
         until("it rests", || metrics.num_idle_spare_workers() == metrics.num_spare_workers());
     }
-    // More than one only where the machine was so slow that relief itself was taken for stuck.
+    // More than one only where the machine was so slow that a spare worker itself was taken for stuck.
     assert!((1..5).contains(&metrics.spare_started_count()), "{}", metrics.spare_started_count());
 }
 
@@ -208,7 +208,7 @@ fn each_kind_of_rescue_is_counted() {
 }
 
 #[test]
-fn a_current_thread_runtime_has_no_relief_and_says_so() {
+fn a_current_thread_runtime_has_no_spare_workers_and_says_so() {
     let runtime = builder(0).build().unwrap();
     let metrics = runtime.metrics();
     runtime.block_on(async {

@@ -1,5 +1,5 @@
 //! Workers that are stuck in a poll: the other tasks, the sockets and the timers go on, on the other workers
-//! or on relief.
+//! or on spare workers.
 
 mod stall_support;
 mod support;

@@ -88,7 +88,6 @@ fn what_must_not_cross_does_not() {
     // It is of the thread that has entered the runtime.
     assert!(!has!(runtime::runtime::EnterGuard<'static>: Send));
     sync::<runtime::runtime::EnterGuard<'static>>();
-    // Readers share the value between threads.
     // Readers share the data between threads, and a writer may become a reader.
     assert!(!has!(RwLock<Cell>: Sync));
     assert!(!has!(OnceCell<Cell>: Sync));
@@ -102,7 +101,7 @@ fn what_must_not_cross_does_not() {
     assert!(!has!(OwnedRwLockReadGuard<i32, Cell>: Sync));
     assert!(!has!(OwnedRwLockWriteGuard<Cell>: Send));
     assert!(!has!(OwnedRwLockMappedWriteGuard<i32, Cell>: Send));
-    // So they do here.
+    // The receivers of a watch channel share its value between threads, too.
     assert!(!has!(watch::Sender<Cell>: Send));
     assert!(!has!(watch::Receiver<Cell>: Sync));
     // A `Ref` belongs to its thread.

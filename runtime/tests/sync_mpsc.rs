@@ -249,8 +249,8 @@ fn a_closed_channel_ends_when_a_sender_gives_up_the_room_it_was_granted() {
     assert_eq!(poll(pin!(rx.recv()), &counter), Poll::Ready(None));
 }
 
-// What it would send then would come after the close. So the receiver learns of the end, as if the sender had
-// been dropped.
+// A value that the sender sent then would come after the close. So the sender is refused, and the receiver
+// learns of the end, as if the sender had been dropped.
 #[test]
 fn a_sender_that_was_granted_room_and_looks_after_the_close_is_refused() {
     for max in [1, 65_536] {
@@ -342,7 +342,8 @@ fn a_waker_that_panics_leaves_the_channel_usable() {
     assert_eq!((rx.try_recv(), rx.try_recv()), (Ok(1), Ok(2)));
 }
 
-/// The sum of what `threads` senders send, received while they do; each sender's values in order.
+/// Receives what `threads` senders send meanwhile. Asserts that each sender's values come in order, and all
+/// of them.
 fn exchange(threads: usize, each: usize, bound: Option<usize>) {
     let mut last = vec![0; threads];
     let mut receive = |(thread, n): (usize, usize)| {

@@ -109,7 +109,7 @@ fn a_close_refuses_also_waiters_with_granted_permits_that_have_not_looked() {
     assert_eq!(semaphore.available_permits(), 3, "given back once");
 }
 
-// It would be overtaken by all tasks that come before it has budget again, at each lock anew.
+// Otherwise all tasks that come before it has budget again would overtake it, at each lock anew.
 #[test]
 fn a_task_without_budget_stands_in_line() {
     let mutex = Mutex::new(());

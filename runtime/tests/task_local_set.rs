@@ -160,7 +160,7 @@ fn a_foreign_wake_at_any_moment_reaches_its_task() {
             for i in 0..2000 {
                 sender.send(i).unwrap();
                 if i % 3 == 0 {
-                    // Until then the set sleeps.
+                    // Waits for the answer, so that the set sleeps when the next value comes.
                     while answered.recv().unwrap() != i {}
                 }
             }
@@ -568,7 +568,7 @@ fn a_set_runs_in_a_blocking_closure_in_a_block_and_in_a_computation() {
             let task = task::spawn(async { task::block_in_place(run_here) });
             assert_eq!(task.await.unwrap(), 50);
         });
-        // It spawns on the workers and waits: one of them has to be free.
+        // The computation spawns on the workers and waits: one of them has to be free.
         if workers > 1 {
             let task = runtime.spawn(async { runtime::compute(run_here).await });
             assert_eq!(runtime.block_on(task).unwrap().unwrap(), 50);
@@ -722,7 +722,7 @@ fn a_local_runtime_spawns_here_from_everywhere_on_its_thread() {
         // In a task of the runtime, which must be `Send`.
         let id = task::spawn(async { spawn_local(async { thread::current().id() }).await.unwrap() });
         assert_eq!(id.await.unwrap(), thread::current().id());
-        // Waits for nothing but the other task.
+        // The task of the other runtime waits for a call of that runtime.
         assert!(!of_other.is_finished());
     });
     other.block_on(of_other).unwrap();

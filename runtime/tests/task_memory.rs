@@ -65,7 +65,7 @@ fn build(workers: usize) -> runtime::Runtime {
     }
 }
 
-/// Live bytes, when they have stopped to change much: other threads may be about to end.
+/// Waits until no more than `slack` bytes are live beyond `before`: other threads may be about to end.
 #[track_caller]
 fn assert_returns_to(before: usize, slack: usize) {
     let begin = std::time::Instant::now();

@@ -40,7 +40,7 @@ impl Future for Bad {
     }
 }
 
-/// All workers still run tasks.
+/// Asserts that tasks still run, and that none is left over.
 #[track_caller]
 fn assert_alive(runtime: &Runtime) {
     let tasks: Vec<_> = (0..20).map(|i| runtime.spawn(async move { i })).collect();
@@ -193,7 +193,8 @@ struct BadWaker {
 impl BadWaker {
     fn waker(self: &Arc<Self>) -> Waker {
         self.alive.fetch_add(1, SeqCst);
-        // SAFETY: the functions below treat the pointer as what it is here, an `Arc`.
+        // SAFETY: the functions below treat the pointer as what it is here, an `Arc` that the waker owns, and
+        // may be called on any thread, because `BadWaker` is `Send` and `Sync`.
         unsafe { Waker::from_raw(RawWaker::new(Arc::into_raw(self.clone()).cast(), &BAD)) }
     }
 }

@@ -102,7 +102,7 @@ fn a_resumed_clock_runs_on_from_where_it_stood() {
 #[test]
 fn advancing_fires_what_is_due_and_lets_the_tasks_run() {
     paused().block_on(async {
-        // No more than run before the root future is polled again.
+        // No more tasks than run before the future of `block_on` is polled again.
         const TASKS: u64 = 50;
         let woken = Arc::new(AtomicUsize::new(0));
         for i in 0..TASKS {

@@ -30,7 +30,8 @@ fn ticks_come_at_their_times_whatever_the_work_between() {
     });
 }
 
-/// Ticks at 0 and 50, works for 130 ms, and takes four more: when each was meant for, and when it came.
+/// Takes the ticks at 0 and 50 ms, works for 130 ms, and takes four more ticks. Returns when each of these
+/// was meant for, and when it came, in milliseconds.
 async fn after_missing(behavior: MissedTickBehavior) -> Vec<(u64, u64)> {
     let start = Instant::now();
     let since = |instant: Instant| (instant - start).as_millis() as u64;

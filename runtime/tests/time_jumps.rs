@@ -57,8 +57,8 @@ fn stop_this_process() {
     assert!(Command::new("sh").args(["-c", &stop]).status().unwrap().success());
 }
 
-/// Takes ticks, counts itself in at the first, until `is_over`, and one that was taken in time. Says when
-/// each was meant for.
+/// Takes ticks until `is_over`, and then until one is taken in time. Counts itself in `begun` at the first
+/// tick. Returns when each was meant for.
 async fn ticks(
     behavior: MissedTickBehavior,
     begun: Arc<AtomicUsize>,

@@ -50,7 +50,7 @@ fn a_computation_runs_while_every_worker_is_in_a_call_that_says_nothing() {
 }
 
 #[test]
-fn pieces_are_run_by_others_while_every_worker_blocks() {
+fn child_jobs_are_run_by_others_while_every_worker_blocks() {
     let _watchdog = watchdog();
     let runtime = build(1);
     let computed = runtime.compute(|| {
@@ -60,8 +60,9 @@ fn pieces_are_run_by_others_while_every_worker_blocks() {
     assert_eq!(runtime.block_on(computed).unwrap(), 7);
 }
 
-/// The last of them leaves its second half to a spare worker that only serves as long as the monitor does
-/// not count that one as blocked; and the monitor may be about to rest.
+/// The last of the computations leaves its second half to a spare worker. That spare worker only serves as
+/// long as the monitor does not count the computation's worker as blocked, and the monitor may be about to
+/// rest.
 #[test]
 fn the_child_jobs_of_more_computations_than_workers_are_run_while_these_block() {
     let _watchdog = watchdog();
@@ -114,7 +115,7 @@ fn what_a_deadlock_handler_spawns_and_wakes_is_run() {
         });
         is_ready.recv_timeout(LIMIT).unwrap();
         ran.recv_timeout(LIMIT).expect("the handler's task is run");
-        // Or the runtime's state would keep itself.
+        // Otherwise the handle in the runtime's own handler would keep the runtime's state.
         handle.lock().unwrap().take();
         drop(end);
     }
@@ -235,7 +236,7 @@ fn a_poll_that_splits_after_the_shutdown_has_begun_finds_help() {
         });
         begun.recv_timeout(LIMIT).unwrap();
         let dropped = thread::spawn(move || drop(runtime));
-        // It should have begun.
+        // By now the shutdown should have begun.
         thread::sleep(Duration::from_millis(20));
         drop(go_on);
         ended.recv_timeout(LIMIT).expect("the poll ends");
@@ -334,7 +335,7 @@ fn a_stack_that_unwinds_runs_no_child_job_of_another_computation() {
     thread::sleep(Duration::from_millis(50));
     innocent.abort();
     assert!(runtime.block_on(innocent).unwrap_err().is_cancelled());
-    assert_eq!(seen.load(SeqCst), 0, "a piece ran on a stack that unwinds");
+    assert_eq!(seen.load(SeqCst), 0, "a child job ran on a stack that unwinds");
     drop(end);
     runtime.block_on(unwinding).unwrap();
 }

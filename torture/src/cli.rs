@@ -19,7 +19,7 @@ pub struct Options {
     pub genome: Option<String>,
     /// How often that one is run.
     pub times: u32,
-    /// CPUs of a child; both by turns if it is not said.
+    /// CPUs of a child; one and two by turns if this is `None`.
     pub cpus: Option<usize>,
     /// For how long.
     pub seconds: Option<u64>,
@@ -143,7 +143,7 @@ pub fn list_of_kinds() -> String {
 /// Reads the arguments.
 ///
 /// # Errors
-/// What is wrong with them; nothing if help is wanted.
+/// What is wrong with them; an empty text if help is wanted.
 pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Options, String> {
     let mut options = Options::default();
     let mut arguments = arguments;
@@ -163,8 +163,8 @@ pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Options, String>
             "--only" => options.kinds = value()?.parse::<Kinds>()?.dense(),
             "--without" => {
                 let without: Kinds = value()?.parse()?;
-                let kept = Kind::ALL.iter().filter(|&&kind| options.kinds.has(kind) && !without.has(kind));
-                options.kinds = kept.fold(Kinds::NONE, |kinds, &kind| kinds.with(kind));
+                let left_out = Kind::ALL.iter().filter(|&&kind| without.has(kind));
+                options.kinds = left_out.fold(options.kinds, |kinds, &kind| kinds.without(kind));
             }
             "--budget" => options.budget = Duration::from_millis(number(&value()?)?),
             "--shrink" => options.shrink = Duration::from_secs(number(&value()?)?),

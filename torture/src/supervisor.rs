@@ -123,20 +123,22 @@ impl Child {
         Ok(Self { setup, process, orders, said, errors, passed: 0 })
     }
 
-    /// Has it run the programs of so many seeds. The first failure ends the child.
+    /// Runs in the child the programs of `count` seeds, from `from` on, until one fails. Returns that
+    /// failure, or `None` if all programs passed. A child that has failed is to be dropped.
     pub fn seeds(&mut self, from: u64, count: u64) -> Option<Failure> {
-        self.order(&format!("seeds {from} {count}"))
+        self.order(&format!("seeds {from} {count}"), from)
     }
 
-    /// Has it run a program so many times. The first failure ends the child.
+    /// Runs a program in the child as often as `times` says, until it fails; see [`seeds`](Self::seeds).
     pub fn program(&mut self, genome: &str, times: u32) -> Option<Failure> {
-        self.order(&format!("program {times} {genome}"))
+        self.order(&format!("program {times} {genome}"), 0)
     }
 
-    fn order(&mut self, order: &str) -> Option<Failure> {
+    /// `first` is the program that the child begins with.
+    fn order(&mut self, order: &str, first: u64) -> Option<Failure> {
         // A child that is gone is noticed below.
         _ = writeln!(self.orders, "{order}");
-        let (mut name, mut phase) = (0, "start".to_owned());
+        let (mut name, mut phase) = (first, "start".to_owned());
         let mut watch = Watch::new(self.process.id());
         loop {
             match self.said.recv_timeout(watch.wait()) {

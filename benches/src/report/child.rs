@@ -25,7 +25,7 @@ pub const VARIABLE: &str = "BENCH_CONTESTANT";
 /// What such a process says when its runtime has been started.
 pub const READY: &str = "ready";
 
-/// Peers that are neither runtimes nor pools.
+/// The peer that is neither a runtime nor a pool.
 pub const EPOLL: &str = "epoll";
 
 /// Runs the process if this is one, and never returns then. For each line from its input, a [`Turn`], it
@@ -153,21 +153,23 @@ fn with_sockets<P: Sockets + Channels + Processes>(order: &Order) -> Option<Cont
         return Some(contestant);
     }
     let connections = order.operations;
-    let peer = P::start(order.workers);
-    let addr = match order.load.as_str() {
+    let start = || P::start(order.workers);
+    let (peer, addr) = match order.load.as_str() {
         "unix_echo_64" => {
             let (listener, addr) = network::unix_listener();
+            let peer = start();
             peer.serve_unix_echo(listener);
-            addr
+            (peer, addr)
         }
         "udp_echo_64" => {
             let (socket, addr) = network::udp_socket();
+            let peer = start();
             peer.serve_udp_echo(socket);
-            addr
+            (peer, addr)
         }
         load => {
             let (.., load) = loads::sockets::all::<P>().into_iter().find(|(name, ..)| *name == load)?;
-            return Some(iterations(peer, load, connections));
+            return Some(iterations(start(), load, connections));
         }
     };
     let mut turn = client_of(move |time| client::measure_at(&addr, Protocol::Echo, connections, time));

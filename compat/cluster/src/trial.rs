@@ -21,8 +21,7 @@ use crate::node::ELECTION_TIME;
 use crate::wire::{self, Answer, Client, Json};
 
 const CLIENTS: u64 = 16;
-/// A client rests so long after each write: what is left of a busy loop is load enough, and the contents stay
-/// small.
+/// A client rests so long after each write. That leaves load enough, and the contents stay small.
 const PAUSE: Duration = Duration::from_millis(5);
 /// A client reads its last write back each time it has made so many.
 const WRITES_PER_READ: u64 = 8;
@@ -61,7 +60,8 @@ pub async fn run(folder: &Path, kills: u32) -> Result<(), Failure> {
     for kill in 1..=kills {
         let start = Instant::now();
         cluster.kill(leader).await?;
-        let heir = first_after(&mut acknowledged, start).await?;
+        // A write that the leader has acknowledged before it died is no sign of an heir.
+        let heir = first_after(&mut acknowledged, Instant::now()).await?;
         recoveries.push(start.elapsed());
         println!("kill {kill}: node {leader} led, node {heir} took over in {:?}", start.elapsed());
         cluster.restart(leader)?;
@@ -209,7 +209,7 @@ enum Call {
 }
 
 /// Waits until the nodes agree, and compares what they have with what was acknowledged. Returns how many
-/// writes that are.
+/// writes were acknowledged.
 async fn check(cluster: &mut Cluster, serials: &BTreeMap<u64, u64>) -> Result<usize, Failure> {
     let expected: BTreeMap<String, u64> = serials
         .iter()
@@ -270,7 +270,7 @@ impl Cluster {
             .arg(node.to_string())
             .arg(self.folder.join(node.to_string()))
             .args(self.addresses.iter())
-            // It ends with this one.
+            // The node ends with this process, which holds the other end of the pipe.
             .stdin(Stdio::piped())
             .kill_on_drop(true)
             .spawn()?;
@@ -307,8 +307,9 @@ impl Cluster {
                 break state.applied;
             }
             if start.elapsed() > PATIENCE {
-                return Err("a node does not answer".into());
+                return Err(format!("node {} does not answer", (node + 1) % 3).into());
             }
+            sleep(Duration::from_millis(20)).await;
         };
         while self.state(node).await.is_none_or(|state| state.applied < target) {
             if start.elapsed() > PATIENCE {
@@ -325,7 +326,8 @@ impl Cluster {
             drop(node.stdin.take());
         }
         for (index, node) in self.nodes.iter_mut().enumerate() {
-            let status = timeout(PATIENCE, node.wait()).await.map_err(|_| "a node does not end")??;
+            let status =
+                timeout(PATIENCE, node.wait()).await.map_err(|_| format!("node {index} does not end"))??;
             if !status.success() {
                 return Err(format!("node {index} ended with {status}").into());
             }

@@ -82,7 +82,7 @@ pub fn check_error<T>(result: io::Result<T>, kind: ErrorKind, number: Option<i32
         return;
     }
     let text = error.to_string();
-    says.iter().for_each(|part| assert!(text.contains(part), "{text:?} has {part:?}"));
+    says.iter().for_each(|part| assert!(text.contains(part), "{text:?} lacks {part:?}"));
     let source = error.get_ref().and_then(|error| error.source()).expect("the system's error");
     let source = source.downcast_ref::<io::Error>().expect("an `io::Error`");
     assert_eq!((source.raw_os_error(), source.kind()), (number, kind));

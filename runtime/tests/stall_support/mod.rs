@@ -21,7 +21,8 @@ use crate::support::{Patience, until};
 /// If a task is stuck for this long, no thread has taken over for it.
 pub const TOO_LONG: Duration = Duration::from_secs(30);
 
-/// What half of all pings and ticks may be late on any machine, and how many times as much as a plain thread.
+/// Half of all pings and ticks may be late by [`PROMPT`] on any machine, and by [`LATER`] times what a plain
+/// thread is late.
 const PROMPT: Duration = Duration::from_millis(250);
 const LATER: u32 = 10;
 
@@ -45,8 +46,8 @@ struct Held {
     is_released: bool,
     /// A task was held too long.
     has_failed: bool,
-    /// The job processor of each thread that is held, None for relief.
-    processors: Vec<Option<usize>>,
+    /// The index of each thread that is held, if it is a permanent worker.
+    workers: Vec<Option<usize>>,
 }
 
 impl Trap {
@@ -54,7 +55,7 @@ impl Trap {
     pub fn enter(&self, way: Way) {
         let (held, released) = &*self.0;
         let mut patience = Patience::new(TOO_LONG);
-        held.lock().processors.push(runtime::parallel::current_thread_index());
+        held.lock().workers.push(runtime::runtime::worker_index());
         match way {
             Way::Spins => {
                 while !held.lock().is_released && !patience.is_over() {
@@ -74,12 +75,12 @@ impl Trap {
 
     /// How many threads have entered.
     pub fn count(&self) -> usize {
-        self.0.0.lock().processors.len()
+        self.0.0.lock().workers.len()
     }
 
-    /// How many of those have job processors.
-    pub fn processors(&self) -> usize {
-        self.0.0.lock().processors.iter().flatten().count()
+    /// How many of those are permanent workers.
+    pub fn workers(&self) -> usize {
+        self.0.0.lock().workers.iter().flatten().count()
     }
 
     /// Lets all go. Whatever the test has done since they entered was done while they were stuck.
@@ -97,14 +98,14 @@ pub struct Stuck {
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// Has `processors` workers of `runtime` stuck in one poll each.
-pub fn stick(runtime: &Runtime, processors: usize, way: Way) -> Stuck {
+/// Has `workers` workers of `runtime` stuck in one poll each.
+pub fn stick(runtime: &Runtime, workers: usize, way: Way) -> Stuck {
     Yardstick::of_this_process();
     for tries in 1.. {
-        let stuck = try_to_stick(runtime, processors, way);
-        until("all are stuck", || stuck.trap.count() == processors);
-        // On a busy machine relief may have come before the last worker had the CPU.
-        if stuck.trap.processors() == processors || tries == 10 {
+        let stuck = try_to_stick(runtime, workers, way);
+        until("all are stuck", || stuck.trap.count() == workers);
+        // On a busy machine a spare worker may have come before the last worker had the CPU.
+        if stuck.trap.workers() == workers || tries == 10 {
             return stuck;
         }
         stuck.end(runtime);
@@ -136,8 +137,8 @@ impl Stuck {
 /// What a client sends to be answered at once.
 pub const PING: u8 = b'p';
 
-/// A server that answers each byte with the same one, any but [`PING`] after its task has been stuck in
-/// `trap`.
+/// A server that answers each byte with the same byte: [`PING`] at once, any other after its task has been
+/// stuck in `trap`.
 pub fn serve(runtime: &Runtime, trap: &Trap, way: Way) -> SocketAddr {
     use runtime::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -231,7 +232,8 @@ impl Ticker {
     }
 }
 
-/// Asserts that half of `times`, the last ones, were short.
+/// Asserts that half of `times` were short. They were measured just now: a plain thread is compared over the
+/// same time.
 #[track_caller]
 pub fn assert_prompt(what: &str, mut times: Vec<Duration>) {
     let taken = times.iter().sum::<Duration>() + times.len() as u32 * Duration::from_millis(10);
@@ -263,7 +265,7 @@ impl Yardstick {
         }
     }
 
-    /// By how much the latest tenth was late.
+    /// By how much the latest tenth was late, or more (the 90th percentile).
     fn late_since(&self, begin: Instant) -> Duration {
         let mut late: Vec<_> =
             self.0.lock().iter().filter(|(due, _)| *due >= begin).map(|(_, late)| *late).collect();

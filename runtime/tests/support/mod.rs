@@ -119,8 +119,9 @@ pub fn until_asleep(thread: i32) {
     });
 }
 
-/// A time to wait, in rounds of a few milliseconds at most. A round that has taken longer counts as a round
-/// that has not: then the process was stopped, or the machine has so much to do that others were as late.
+/// A time to wait, in rounds of a few milliseconds. A round that takes longer than [`ROUND`](Self::ROUND)
+/// counts as that long only: the process was stopped, or the machine was so busy that other threads were
+/// late, too.
 pub struct Patience {
     left: Duration,
     last: Instant,
@@ -142,25 +143,27 @@ impl Patience {
     }
 }
 
-/// So many rounds of a test, or fewer where they take long, as beside much else.
+/// The rounds of a test: `most`, or fewer where these take longer than a sixth of [`LIMIT`].
 pub fn rounds(most: u32) -> impl Iterator<Item = u32> {
     let start = Instant::now();
     (0..most).take_while(move |_| start.elapsed() < LIMIT / 6)
 }
 
-/// Numbers of short joins, by [`short_joins`], such that with one or other of them the next is one of the few
-/// short ones that are published.
+/// Counts for [`short_joins`]. After some of them, the next join is one of the few short ones whose second
+/// half is published.
 pub const NEAR_A_BUDGETS_END: std::ops::Range<usize> = 1000..1100;
 
-/// So many joins of which the job processor learns that they are short.
+/// Makes `count` joins, from which the job processor learns that joins are short here.
 pub fn short_joins(count: usize) {
     (0..count).for_each(|_| _ = runtime::parallel::join(|| (), || ()));
 }
 
-/// Something that need not be `Send`, for the first closure of a `join`, which stays where it is.
+/// Something that need not be `Send`, for the first closure of a `join` that a worker or an external thread
+/// calls. That closure stays on its thread.
 pub struct AssertSend<F>(F);
 
-// SAFETY: see above.
+// SAFETY: the tests call `join` in a computation or in an external thread's call, where the first closure
+// runs on the calling thread. So the value is made, called and dropped on one thread.
 unsafe impl<F> Send for AssertSend<F> {}
 
 impl<F: FnOnce() -> R, R> AssertSend<F> {
@@ -263,7 +266,7 @@ fn drain(mut pipe: impl Read + Send + 'static) -> thread::JoinHandle<Vec<u8>> {
     })
 }
 
-/// The text of a panic in `f`, which must panic, and the line where it says it happened.
+/// The text of the panic in `f`, which must panic.
 #[track_caller]
 pub fn panic_of<R>(f: impl FnOnce() -> R) -> String {
     match std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)) {
@@ -341,10 +344,10 @@ pub const HUGE_STACK: usize = 1 << 30;
 
 /// Has the system refuse threads with a [`HUGE_STACK`] until it is dropped.
 ///
-/// Not any thread: what is measured here may be too much by 64 MiB for each thread that has just been
-/// started, since the C library takes twice the memory that it wants for such a thread's heap, and gives back
-/// what it does not need. (Threads that have ended do the opposite: their stacks are kept for others of that
-/// size, but huge ones are not.)
+/// It does not refuse every thread. The measured address space may be too large by 64 MiB for each thread
+/// that has just been started: the C library takes twice the memory that it wants for such a thread's heap,
+/// and gives back what it does not need. (Threads that have ended do the opposite: their stacks are kept for
+/// others of that size, but huge ones are not.)
 pub struct NoThreads;
 
 impl NoThreads {
@@ -374,8 +377,9 @@ pub fn has_shadow_memory() -> bool {
 
 /// The open descriptors of this process.
 ///
-/// Under ThreadSanitizer without pipes, of which the runtime has none: at its first report, also one that a
-/// suppression matches, it starts a program that names functions, and keeps a pipe to it and one back.
+/// Under ThreadSanitizer without pipes, of which the runtime has none. At its first report, also one that a
+/// suppression matches, the sanitizer starts a program that names functions, and keeps a pipe to that program
+/// and one back.
 pub fn descriptors() -> BTreeSet<i32> {
     let is_known = |link: PathBuf| !cfg!(tsan) || !link.to_string_lossy().starts_with("pipe:");
     let paths = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());

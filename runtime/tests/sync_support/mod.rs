@@ -45,7 +45,7 @@ pub fn poll_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
     future.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Runs `future` on the thread.
+/// Runs `future` on the calling thread.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }
