@@ -45,7 +45,7 @@ start_postgres() {
     [[ -n $port ]] || port=$(free_port)
     servers_folder
     mkdir "$SERVERS/postgres"
-    # It refuses to run as root.
+    # PostgreSQL refuses to run as root.
     [[ $(id -u) != 0 ]] || chown postgres "$SERVERS/postgres"
     {
         postgres_tool initdb --username postgres --auth trust "$SERVERS/postgres/data"
@@ -99,7 +99,7 @@ stop_servers() {
     [[ -z ${REDIS_PID:-} ]] || kill "$REDIS_PID" || true
     [[ -z ${POSTGRES:-} ]] ||
         postgres_tool pg_ctl stop --silent --mode immediate --pgdata "$SERVERS/postgres/data" || true
-    # It writes until it has ended.
+    # RabbitMQ writes to its folder until it has ended.
     [[ -z ${RABBITMQ_PID:-} ]] || { kill "$RABBITMQ_PID" && wait "$RABBITMQ_PID"; } || true
     [[ -z ${NAMES_PID:-} ]] || kill "$NAMES_PID" || true
     [[ -z $SERVERS ]] || rm -rf "$SERVERS"

@@ -1,7 +1,7 @@
 //! Fork-join on three pools. See [`benches::fork_join::loads`].
 //!
 //! `cargo bench -p benches --bench fork_join -- tree scope` runs the loads with one of these in their names.
-//! `BENCH_PIN=1` keeps each worker on a processor of its own: see [`benches::pin`].
+//! `BENCH_PIN=1` keeps each worker on a CPU of its own: see [`benches::pin`].
 
 use benches::arguments::is_test;
 use benches::fork_join::contest::Contest;

@@ -1,5 +1,6 @@
-// The loads of the report that Go can do, as a process that takes its turns when it is told to. What it is told and what it
-// answers is described in benches/src/report/order.rs and child.rs; the loads are those of benches/src/loads.
+// The loads of the report that Go can do, as a process that takes its turns when it is told to.
+// benches/src/report/order.rs and child.rs describe what the process is told and what it answers; the loads
+// are those of benches/src/loads.
 package main
 
 import (

@@ -11,7 +11,7 @@ use crate::table::{median, minimum};
 /// Samples for each runtime. A sample is one turn of each.
 const SAMPLES: usize = 50;
 
-/// Measures `load`, with `operations` an iteration, through criterion, and prints minimum, median and ratio.
+/// Measures a load, with `operations` an iteration, through criterion, and prints minimum, median and ratio.
 ///
 /// Criterion measures one function after the other, and a machine may slow down in between. Here each of its
 /// samples runs both runtimes, one turn each, and reports to criterion only the runtime that it has asked

@@ -51,7 +51,7 @@ impl Side {
                 let start = Instant::now();
                 let mut late = Vec::new();
                 for tick in 1..=ticks {
-                    // What was missed is due all the same, as a ticker sees it that others rely on.
+                    // A tick that was missed is due all the same, as for a ticker that others rely on.
                     let due = start + tick * PERIOD;
                     _ = P::sleep_until(due).await;
                     late.push(due.elapsed().as_nanos() as f64);

@@ -49,7 +49,8 @@ pub fn compare() {
     let is_chosen = |only: usize, row: usize| only == 0 || only == row;
     println!("How late, in milliseconds: p50 / p99");
     println!(
-        "| workers | a poll | echo: {0} | {1} | spawn from outside: {0} | {1} | timer: {0} | {1} | polls, of {1} | threads that want a CPU: {0} | {1} |",
+        "| workers | a poll | echo: {0} | {1} | spawn from outside: {0} | {1} | timer: {0} | {1} \
+         | polls, of {1} | threads that want a CPU: {0} | {1} |",
         Ours::NAME,
         Tokio::NAME
     );
@@ -187,7 +188,7 @@ fn spawn_from_outside<P: Peer>(peer: &P, span: &Range<Instant>) -> Vec<f64> {
     begun.iter().collect()
 }
 
-/// How many threads of this process run or could, on average, but for the measuring threads.
+/// How many threads of this process run or could run, on average, without this one.
 fn threads_that_want_a_cpu(span: &Range<Instant>) -> f64 {
     let (mut looks, mut found) = (0, 0);
     while Instant::now() < span.end {

@@ -27,7 +27,7 @@ impl<const WORDS: usize> Future for Parked<WORDS> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        // The values are used, so that nothing can leave them out.
+        // The values are used, so that the compiler cannot leave them out.
         let words = std::hint::black_box(&self.0);
         POLLED.fetch_add((words[0] - words[WORDS - 1]) as usize, Ordering::Relaxed);
         Poll::Pending

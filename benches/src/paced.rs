@@ -94,8 +94,8 @@ pub fn run(addr: &Address, connections: usize, rate: u32, time: Duration) -> io:
     Ok(Outcome::new(requests, &mut latencies, time))
 }
 
-/// Lets the calling thread go before all others, as far as nice −20 does, or `SCHED_FIFO`, which threads that
-/// it starts do not inherit.
+/// Lets the calling thread run before others: by nice −20, or by `SCHED_FIFO` if `is_fifo`. Threads that it
+/// starts do not inherit `SCHED_FIFO`.
 pub(crate) fn raise_priority(is_fifo: bool) -> io::Result<()> {
     let result = if is_fifo {
         // SAFETY: plain data, for which zero is a value.

@@ -1,14 +1,14 @@
-//! Keeping threads on processors: where a set-up says so, and those of `fork_join` if `BENCH_PIN` is set.
+//! Keeps threads on CPUs: where a set-up says so, and those of `fork_join` if `BENCH_PIN` is set.
 //!
-//! On a machine of few processors the kernel likes to put a woken thread beside the thread that woke it, and
-//! leaves both there for a while. A pool of two then runs on one processor in some rounds and on two in
-//! others, and a load that shares tiny pieces differs sixfold between them. Pinned, every pool has two.
+//! On a machine of few CPUs the kernel likes to put a woken thread beside the thread that woke it, and leaves
+//! both there for a while. A pool of two then runs on one CPU in some rounds and on two in others, and a load
+//! that shares tiny pieces differs sixfold between them. Pinned, every pool has two.
 
 use std::sync::LazyLock;
 
 static IS_ASKED_FOR: LazyLock<bool> = LazyLock::new(|| std::env::var_os("BENCH_PIN").is_some());
 
-/// The processors that the program may use.
+/// The CPUs that the program may use.
 static PROCESSORS: LazyLock<Vec<usize>> = LazyLock::new(|| {
     let mut set = no_processors();
     // SAFETY: the pointer is valid for a write of the size given.
@@ -18,7 +18,7 @@ static PROCESSORS: LazyLock<Vec<usize>> = LazyLock::new(|| {
     (0..libc::CPU_SETSIZE as usize).filter(|&index| unsafe { libc::CPU_ISSET(index, &set) }).collect()
 });
 
-/// Keeps this thread, and the threads that it starts, on the `index`th processor, counted in a circle, if
+/// Keeps this thread, and the threads that it starts, on the `index`th CPU, counted in a circle, if
 /// `BENCH_PIN` is set.
 pub fn pin(index: usize) {
     if *IS_ASKED_FOR {
@@ -33,7 +33,7 @@ pub fn unpin() {
     }
 }
 
-/// How many processors the program may use. To be asked first on a thread that is not kept on one.
+/// How many CPUs the program may use. To be asked first on a thread that is not kept on one.
 pub fn processors() -> usize {
     PROCESSORS.len()
 }

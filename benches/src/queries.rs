@@ -33,7 +33,8 @@ const RATE: usize = 100;
 /// What one runtime made of it.
 struct Result {
     echo: Outcome,
-    /// By the clock: three threads that compute on two CPUs make as many as on three.
+    /// A task computes until a time has passed, with a CPU or without. So three threads on two CPUs make as
+    /// many queries as on three.
     queries_per_second: f64,
 }
 

@@ -42,13 +42,13 @@ struct Size {
     rounds: usize,
     /// How long a task is stuck there.
     long: Duration,
-    /// Of programs 3, 4 and 6.
+    /// Of programs 3, 4, 6, 7 and 8.
     repetitions: usize,
     /// How often handlers block.
     blocks: usize,
-    /// How long a task is stuck in programs 3 to 6.
+    /// How long a task is stuck in programs 3 to 7, and a child sleeps in program 8.
     second: Duration,
-    /// Marked calls in a round, of which there are several.
+    /// Calls of `block_in_place` in a round, of which there are several.
     calls: usize,
 }
 
@@ -283,7 +283,7 @@ fn hold_workers<P: Tunable>(size: Size, stuck: usize) -> [Vec<f64>; 2] {
                 due += PERIOD;
             }
         });
-        // The last ticks are behind the stuck ones.
+        // The last ticks may come only after the stuck tasks.
         while Arc::strong_count(&ticks) > 1 {
             thread::sleep(Duration::from_millis(1));
         }
@@ -382,7 +382,7 @@ fn block_handlers<P: Tunable>(size: Size) -> (Vec<f64>, [usize; 3]) {
                 most = most.max(threads());
             }
         }
-        // The pinger's own is gone at the end.
+        // The pinger's own thread is gone at the end.
         before - 1
     });
     let start = Instant::now();
@@ -510,7 +510,8 @@ const CALL_ROUNDS: usize = 5;
 /// the others of the same poll.)
 fn compare_calls(size: Size) {
     println!(
-        "| {} calls of block_in_place, minimum, median ns | empty | 1 µs, less that | threads started | one a poll | threads started |",
+        "| {} calls of block_in_place, minimum, median ns | empty | 1 µs, less that | threads started \
+         | one a poll | threads started |",
         size.calls
     );
     println!("|---|---|---|---|---|---|");

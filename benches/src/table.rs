@@ -20,8 +20,8 @@ pub fn median(values: &mut [f64]) -> f64 {
     }
 }
 
-/// The value that so great a `part` of `values` does not exceed, which are put in order; NaN if there is
-/// none.
+/// The quantile `part`, from 0 to 1, of `values`: its place in their order is rounded down. Puts `values` in
+/// order; NaN if there is none.
 pub fn quantile(values: &mut [f64], part: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let last = values.len().saturating_sub(1);

@@ -4,8 +4,8 @@
 //! cargo run --release --example cancel
 //! ```
 //!
-//! It ends at a split, by unwinding, or, in a program that is built with `panic = "abort"`, because it asks.
-//! Prints how.
+//! It ends at a split, by unwinding, or because it asks; in a program that is built with `panic = "abort"`,
+//! only because it asks. Prints how.
 
 use std::sync::mpsc::{self, Sender};
 

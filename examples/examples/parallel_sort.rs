@@ -14,7 +14,7 @@ use runtime::{Runtime, compute, parallel};
 /// How many numbers are sorted, if the command line does not say.
 const LENGTH: usize = 4_000_000;
 
-/// The most numbers: four bytes each, four times.
+/// The most numbers: four bytes each, and three copies of them.
 const MAX_LENGTH: usize = 100_000_000;
 
 /// A slice up to this length is not split any further: sorting it takes some ten microseconds.
@@ -119,7 +119,7 @@ fn partition(numbers: &mut [u32]) -> (&mut [u32], &mut [u32]) {
     (left, &mut right[1..])
 }
 
-/// How long `sort` takes for `numbers`.
+/// Sorts `numbers` by `sort`, and returns them with the time that it took.
 fn timed(mut numbers: Vec<u32>, sort: impl FnOnce(&mut [u32])) -> (Vec<u32>, Duration) {
     let start = Instant::now();
     sort(&mut numbers);

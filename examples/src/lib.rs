@@ -2,7 +2,7 @@
 //!
 //! | program | shows |
 //! |---|---|
-//! | `server` | an HTTP/1.1 server with hyper: routes, timers, blocking work, a cancellable computation, metrics, a graceful end |
+//! | `server` | an HTTP/1.1 server with hyper: timers, blocking work, computation, metrics, a graceful end |
 //! | `echo` | the smallest useful network program |
 //! | `chat` | the server of the book's tutorial: messages to all, a computation, a stall, a graceful end |
 //! | `graceful_shutdown` | a server that stops without cutting off an answer |

@@ -6,8 +6,8 @@
  * pushes ROUNDS tasks; WORKERS workers, which take tasks from the injector or, as searchers, from the other
  * workers' rings. A worker that finds the driver free sleeps in it, the others sleep on their tokens; an
  * event may end that sleep without a task. A worker may get stuck in a task until all other tasks have been
- * run. (Its ring is empty then: what is in a ring may be seen late.) A thread that relies on a searcher must
- * not be betrayed if the searcher finds something else.
+ * run. (Its ring is empty then: what is in a ring may be seen late.) If a thread relies on a searcher, its
+ * work is run even if the searcher finds something else.
  *
  * With -DINJECTED=n, one of the threads outside also pushes n injected jobs, and one more worker waits for a
  * latch. It runs injected jobs meanwhile and no tasks. All the other workers may then be stuck until the
@@ -59,7 +59,7 @@ bool waits = false;             /* the waiter's bit */
 bool waiter_token = false;
 bool has_returned = false;      /* the waiter, whose latch is set */
 
-/* A searcher may be picked only if fewer than half search already. */
+/* A worker may begin to search only if fewer than half of the workers search already. */
 #define MAY_SEARCH (2 * searching < WORKERS)
 
 /* ClearWaiter. */
@@ -244,7 +244,7 @@ looking:
     fi;
 #endif
 end_waiting:
-    atomic { waiter_token -> waiter_token = false } /* LatchPark */
+    atomic { waiter_token -> waiter_token = false } /* WaiterPark */
 up:
     atomic {                          /* LatchHide */
         is_notified = !waits;

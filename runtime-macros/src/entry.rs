@@ -11,7 +11,7 @@
 //!                                 }
 //! ```
 //! The two lines before the body do nothing; they let the compiler know what the block gives before it sees
-//! the body. So an error of types is reported where it is, with the return type as the reason, and not at the
+//! the body. So a type error is reported where it is, with the return type as the reason, and not at the
 //! `block_on`.
 //!
 //! An error of ours never takes the function away: it is expanded as well as can be, so that the user sees
@@ -129,15 +129,16 @@ fn builder(options: &Options) -> TokenStream {
 
 /// The crate under the name that the `Cargo.toml` of the crate being compiled gives it.
 ///
-/// None is found in its own tests and examples, which see it by its name, and in a crate that does not list
-/// it, whose author the compiler tells so.
+/// If the manifest gives none, the name is `runtime`. This is right in the crate's own tests and examples. In
+/// a crate that does not list `runtime`, the compiler then reports that there is no such crate.
 fn find_crate() -> TokenStream {
     let name = manifest::name_of("runtime").unwrap_or_else(|| "runtime".to_owned());
     let name = Ident::new(&name, Span::call_site());
     quote!(::#name)
 }
 
-/// Statements without effect, which give the block they begin the output type that the function declares.
+/// Statements without effect for the start of the block. They give the block the output type that the
+/// function declares.
 ///
 /// None for a type that cannot be named in an expression: `impl Trait`, or `!`.
 fn output_hint(function: &Function) -> Option<TokenStream> {

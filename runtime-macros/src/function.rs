@@ -1,7 +1,7 @@
 //! The parts of a function that the attributes change or look at. All else stays a sequence of tokens.
 //!
-//! syn would read all of it, down to the statements of the body, and takes a quarter of the time that a
-//! program with this crate takes to build from nothing. The attributes need the places of five tokens; the
+//! syn would read all of it, down to the statements of the body, and would take a quarter of the time in
+//! which a program with this crate is built from nothing. The attributes need the places of five tokens; the
 //! compiler reads the rest, and reports its mistakes, in what they expand to.
 
 use proc_macro2::{Delimiter, Group, Ident, Punct, Spacing, Span, TokenStream, TokenTree};
@@ -61,7 +61,8 @@ impl Function {
     }
 }
 
-/// The tokens outside of groups without delimiters, which a macro makes of `$item` and `$body:block`.
+/// The tokens, with a group without delimiters opened if it is all of them or the last. A macro makes such a
+/// group of `$item` or `$body:block`.
 pub fn transparent(tokens: TokenStream) -> Vec<TokenTree> {
     let mut tokens: Vec<TokenTree> = tokens.into_iter().collect();
     match tokens.as_slice() {

@@ -2,8 +2,8 @@
 //!
 //! Both keep the function's body as it is, in an async block, and put code around it that builds a runtime
 //! and blocks on that block. `function.rs` splits the function, `options.rs` reads what stands in the
-//! parentheses, `manifest.rs` finds the name of the crate, `entry.rs` writes the code, and `error.rs` what is
-//! wrong instead.
+//! parentheses, `manifest.rs` finds the name of the crate, `entry.rs` writes the code, and `error.rs` the
+//! compile errors.
 
 mod entry;
 mod error;
@@ -20,7 +20,7 @@ use crate::options::Kind;
 /// Runs an async `main` on a new runtime.
 ///
 /// The function waits for its body, then the runtime is shut down, which drops the tasks that are still
-/// running. With no options the runtime has one worker for each processor it may use, and I/O and timers are
+/// running. With no options the runtime has one worker for each CPU that it may use, and I/O and timers are
 /// enabled. Any async function may be marked, not only `main`; each call then builds a runtime.
 ///
 /// The body is not a task: it runs on the calling thread, while tasks run on the workers. A server that does
@@ -145,7 +145,7 @@ pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
 ///     // A sleep of an hour is over at once.
 /// }
 /// ```
-/// A second `#[test]`, or one that is not async:
+/// A second `#[test]`, and a function that is not async, are refused:
 /// ```compile_fail
 /// #[runtime::test]
 /// #[test]
@@ -155,7 +155,7 @@ pub fn main(options: TokenStream, item: TokenStream) -> TokenStream {
 /// #[runtime::test]
 /// fn not_async() {}
 /// ```
-/// A number of workers for a runtime that has none:
+/// So is a number of workers for a runtime that has none:
 /// ```compile_fail
 /// #[runtime::test(worker_threads = 2)]
 /// async fn which_flavor() {}

@@ -184,7 +184,7 @@ fn quoted(chars: &mut Peekable<Chars<'_>>, quote: char) -> String {
     while quotes < 3 && chars.next_if_eq(&quote).is_some() {
         quotes += 1;
     }
-    // Two are a text that is empty.
+    // Two quotes are an empty text.
     if quotes == 2 {
         return String::new();
     }

@@ -131,7 +131,8 @@ impl Given {
             "crate" => set(&mut self.krate, parse_path, one),
             _ => {
                 let text = format!(
-                    "unknown option `{name}`: expected `name`, `flavor`, `worker_threads`, `start_paused` or `crate`"
+                    "unknown option `{name}`: expected `name`, `flavor`, `worker_threads`, `start_paused` or \
+                     `crate`"
                 );
                 Err(Error::about(one.key(), text))
             }
@@ -143,10 +144,12 @@ impl Given {
         let flavor = self.flavor.map_or(kind.default_flavor(), |(flavor, _)| flavor);
         match (flavor, &self.worker_threads, &self.start_paused) {
             (Flavor::CurrentThread, Some((_, written)), _) => Err(written.error(
-                "`worker_threads` needs `flavor = \"multi_thread\"`: a `current_thread` runtime has no workers",
+                "`worker_threads` needs `flavor = \"multi_thread\"`: a `current_thread` runtime has no \
+                 workers",
             )),
             (Flavor::MultiThread, _, Some((_, written))) => Err(written.error(
-                "`start_paused` needs `flavor = \"current_thread\"`: only there all tasks can be seen to wait",
+                "`start_paused` needs `flavor = \"current_thread\"`: only there all tasks can be seen to \
+                 wait",
             )),
             _ => Ok(Options {
                 name: self.name.map(|(name, _)| name),

@@ -113,7 +113,8 @@ fn bad_options_are_told() {
     let cases = [
         (
             quote!(threads = 4),
-            "unknown option `threads`: expected `name`, `flavor`, `worker_threads`, `start_paused` or `crate`",
+            "unknown option `threads`: expected `name`, `flavor`, `worker_threads`, `start_paused` or \
+             `crate`",
         ),
         (quote!(name = " "), "`name` must be a text that is not empty"),
         (quote!(name = 4), "`name` must be a text"),
@@ -242,7 +243,10 @@ fn only_main_refuses_arguments() {
 fn every_part_of_a_function_finds_its_place() {
     let item = quote! {
         #[inline]
-        pub async unsafe extern "C" fn f<F: Fn(u8) -> u8, const N: usize>(f: F, [a; N]: [u8; N]) -> Wide<{ N }>
+        pub async unsafe extern "C" fn f<F: Fn(u8) -> u8, const N: usize>(
+            f: F,
+            [a; N]: [u8; N],
+        ) -> Wide<{ N }>
         where
             F: Copy,
         {

@@ -56,7 +56,7 @@ pub fn watch(handle: &Handle) {
     *lock(&HANDLE) = Some(handle.clone());
 }
 
-/// There is none any more.
+/// No runtime reports its metrics any more.
 pub fn unwatch() {
     lock(&HANDLE).take();
 }
@@ -180,11 +180,10 @@ fn run_once(genome: &Genome, setup: Setup, at_rest: AtRest) -> (Vec<String>, Kep
     (faults, kept)
 }
 
-/// Memory that programs leave behind. Two caches outlive a runtime, both documented
-/// (`scheduler/magazine.rs`): a thread keeps two batches of each size of task that it has spawned, and the
-/// process-wide pool up to 2 MiB for jobs. So a program is guilty only if it leaves more each time that it
-/// runs, and more than the first of them holds; and all programs together, if they leave more than the
-/// second.
+/// Memory that programs leave behind. Two caches outlive a runtime, both documented (`runtime/src/memory`): a
+/// thread keeps two batches of each size of task that it has spawned, and the process-wide pool up to 2 MiB
+/// for jobs. So a program is guilty only if it leaves more each time that it runs, and in all more than the
+/// first cache holds. All programs together are guilty if they leave more than the second cache holds.
 #[derive(Debug)]
 struct Memory {
     bytes: isize,
@@ -193,7 +192,8 @@ struct Memory {
 
 /// Blocks that a program may leave behind without a question.
 const KEPT_BLOCKS: isize = 8;
-/// Runs that must all leave something, and the blocks that they must leave together, to be guilty.
+/// A program is guilty if each of so many runs leaves something behind. Together they then leave at least so
+/// many blocks, which is more than two batches.
 const TRIES: isize = 160;
 /// Bytes that all programs of a child may leave behind.
 const KEPT_BYTES: isize = 5 << 20;

@@ -7,9 +7,9 @@
 //! which proptest comes to when it shrinks the number: an operation then gives way to what is below it.
 //!
 //! **Why proptest**: its strategies are values that generate and shrink with one description, `vec` removes
-//! subtrees before it makes numbers smaller, the random numbers come from a seed that this program gives, and
-//! `ValueTree` can be driven by hand, which a test that runs in another process and fails only now and then
-//! needs. `quickcheck` shrinks by type and without memory of how a value was made; `arbitrary` does not
+//! subtrees before it makes numbers smaller, and the random numbers come from a seed that this program gives.
+//! `ValueTree` can be driven by hand, because a test that runs in another process and fails only now and then
+//! needs that. `quickcheck` shrinks by type and without memory of how a value was made; `arbitrary` does not
 //! shrink.
 
 use std::fmt::{self, Write as _};

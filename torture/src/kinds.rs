@@ -84,7 +84,7 @@ impl Kinds {
     /// None.
     pub const NONE: Kinds = Kinds(0);
 
-    /// Says whether `kind` is on.
+    /// Whether `kind` is on.
     pub fn has(self, kind: Kind) -> bool {
         self.0 & 1 << kind as u32 != 0
     }
@@ -105,7 +105,7 @@ impl Kinds {
         self.0 & DENSE != 0
     }
 
-    /// The set, chosen from densely.
+    /// The set, marked as [dense](Self::is_dense).
     pub fn dense(self) -> Self {
         Kinds(self.0 | DENSE)
     }

@@ -11,8 +11,8 @@
 //! follow from the documents: [`rules`] lists which promise each rests on. The program runs in a child
 //! process. It fails if it does not end although it could have run; if a result, a panic or its surroundings
 //! are not as predicted; if something was dropped twice or never; or if threads, descriptors or memory are
-//! not back when the runtime is gone. Then the smallest program that still fails is printed, with the state of
-//! each thread, and the status is 1.
+//! not back when the runtime is gone. Then the smallest program that still fails is printed, with the state
+//! of each thread, and the status is 1.
 //!
 //! # It can fail
 //! Five faults that the scheduler once had were put back, one at a time. Each was found, on two CPUs, after
@@ -22,9 +22,9 @@
 //! |---|---|---|
 //! | spare workers run no injected jobs (`run_job_from_others`) | 28 | 6 |
 //! | jobs run in the surroundings of the frame below (`OwnJobs::in_surroundings`) | 49 | 1 |
-//! | a thief sees the oldest piece of a deque only (`steal_from_below`) | 10,970 | 73 |
+//! | a thief sees the oldest child job of a deque only (`steal_from_below`) | 10,970 | 73 |
 //! | no spare worker comes once the shutdown has begun (`Shared::call`) | 591 | 9 |
-//! | a thread that unwinds takes any piece while it waits (`OwnJobs::wait`) | 2,182 | 15 |
+//! | a thread that unwinds takes any child job while it waits (`OwnJobs::wait`) | 2,182 | 15 |
 //!
 //! # How the parts meet
 //! `genome` draws a tree of numbers from a seed, by proptest, and shrinks it. `elaborate` makes a `program`

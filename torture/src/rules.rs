@@ -24,9 +24,9 @@
 //!   dropped or aborted, it ends at its next split, but what is inside of `isolated` runs to its end. A panic
 //!   of any part ends it, too, also a panic that a `join` has lost because its first closure panicked as
 //!   well. *Made*: endless loops of `join`, with an operation after which they are dropped.
-//! - R7 A thread that waits for a `join`, a `scope` or an `install` runs pieces and calls of `install`, but
-//!   no task, no `compute` and no detached job. So these three may wait for the thread; see *What waits for
-//!   what*.
+//! - R7 A thread that waits for a `join`, a `scope` or an `install` runs child jobs and calls of `install`,
+//!   but no task, no `compute` and no detached job. So these three may wait for the thread; see *What waits
+//!   for what*.
 //! - R8 Both closures of a `join` run, and all jobs of a scope, whatever panics, unless they are cancelled. A
 //!   `join` passes on the panic of its first closure, a scope that of any job. A second closure may run on a
 //!   thread that unwinds; nothing else may. While a thread unwinds, it may wait without running other jobs,
@@ -46,9 +46,9 @@
 //! - R14 `parallel::yield_now` runs anything, on top of the caller. *Made*: where nothing that it may run
 //!   waits for the caller.
 //! - R15 A `ThreadPool` has a fixed number of threads. While all of them wait for something that needs one of
-//!   them, nothing moves. While a thread of a pool waits in an `install` into another pool, it runs pieces
-//!   and calls of `install` of its own pool. *Made*: `install` to and fro between pools of one thread; other
-//!   waits only if fewer threads wait than there are.
+//!   them, nothing moves. While a thread of a pool waits in an `install` into another pool, it runs child
+//!   jobs and calls of `install` of its own pool. *Made*: `install` to and fro between pools of one thread;
+//!   other waits only if fewer threads wait than there are.
 //!
 //! **Surroundings** (the design: what runs on a stack runs in its own surroundings)
 //! - R16 A task, a closure or a `block_on` sees its own runtime as the current one. A job sees the current
@@ -59,7 +59,7 @@
 //!   `block_on`.)
 //! - R18 Inside of `LocalKey::with` the same key panics in `sync_scope`: nothing below it on its stack uses
 //!   one. Everything else may.
-//! - R19 While a job lives, no other thread of its pool has its `current_thread_index`.
+//! - R19 While a job lives, no other thread of its pool has the `current_thread_index` that the job sees.
 //!
 //! **The end** (`Runtime`, `tokio.md`)
 //! - R20 A runtime may be ended at any moment, anywhere. Tasks are dropped at their next yield, computations
@@ -68,7 +68,7 @@
 //!   value, its panic or the word *cut*, and none may hang. A wait for the end of a task that a cancelled
 //!   task would not end (`Notify`) is ended by a destructor.
 //! - R21 `drop` waits for workers and for closures that have begun, but not inside of a runtime. *Made*: no
-//!   end inside of an `in_place_scope`, and none on a thread that has taken a worker's place.
+//!   end inside of an `in_place_scope`, and none on an external thread.
 //! - R22 After its end nothing is left: every closure and future was dropped once, and threads, descriptors
 //!   and memory are back at the numbers of the start.
 //! - R23 A parallel call into a runtime that has ended runs in place. So no closure of it waits for another
@@ -90,9 +90,10 @@
 //! **Where the documents leave something open**, programs do not depend on it
 //! - R25 Threads of several pools may drive one `current_thread` runtime, one after the other. Then it is not
 //!   checked to which of these pools a parallel call of a task belongs.
-//! - R26 A thread outside that has taken a worker's place runs only pieces of its own call, so it counts as a
-//!   thread that blocks. Without `spares` a spare worker runs parallel calls in place: no broadcast and no
-//!   meeting of closures (R9) is made where a task may be on a spare worker.
+//! - R26 An external thread (a thread outside that takes part in its own call) runs only child jobs of that
+//!   call, so it counts as a thread that blocks. Without `spares`, no program relies on what a spare worker
+//!   does with a parallel call: no broadcast and no meeting of closures (R9) is made where a task may be on a
+//!   spare worker.
 //! - R27 A waker that blocks stops its caller, which may be the driver. So it blocks for a millisecond at
 //!   most. With `waker-forks` it calls `join` in `isolated`, which may have to wait for a worker: the design
 //!   promises more than the documents do today.
@@ -108,10 +109,10 @@
 //! |---|---|---|
 //! | `Poll` | a runtime | workers that wait in any way; there are as many as workers and spare workers |
 //! | `Root` | a pool | its threads that wait in any way: they begin no `compute` and no detached job |
-//! | `Help` | a pool | as `Root`, if they block, are isolated or external threads: they run no stranger's piece |
+//! | `Help` | a pool | as `Root`, if they block, are isolated or external: they run no child job of others |
 //! | `Closure` | a runtime | closures of `spawn_blocking`; there are `max_blocking_threads` |
 //! | `All` | a pool | as `Help`, for broadcasts, which need each thread |
-//! | `Top` | a pool | blocking, broadcasts, and calls into other pools, in jobs that another's waiting thread may run on top of its frames |
+//! | `Top` | a pool | blocking, broadcasts, calls into other pools, in jobs above a waiting thread's frames |
 //! | `Busy` | a pool | computations without an end; broadcasts, which the deadlock handler waits for |
 //! | `Lock` | a lock | its holder |
 //! | `Region` | a part inside of `isolated` | blocking inside of it, on the thread that is in it |
@@ -134,15 +135,15 @@ use crate::program::{Pool, PoolId};
 pub enum Of {
     /// Polls tasks.
     Poll,
-    /// Begins computations and detached jobs.
+    /// Begins computations and detached jobs, which are *roots*.
     Root,
-    /// Runs pieces and calls of `install`.
+    /// Runs child jobs and calls of `install`.
     Help,
     /// Runs blocking closures.
     Closure,
     /// Each of its threads.
     All,
-    /// Stacks of waiting threads on which strangers' jobs run.
+    /// Stacks of waiting threads on which jobs of other calls run.
     Top,
     /// Computations without an end, and broadcasts.
     Busy,
@@ -223,7 +224,7 @@ pub struct Wait {
     pub needs: Set,
     /// How many of it there may be at once.
     pub times: u32,
-    /// It computes for as long, so no spare worker stands in for its thread.
+    /// It computes for as long, so no spare worker compensates for its thread.
     pub is_busy: bool,
 }
 
@@ -237,7 +238,8 @@ impl Waits {
         self.0.push(wait);
     }
 
-    /// The gene that is to give way because the program might hang by right; none if it must end.
+    /// The gene that is to give way, because otherwise the program might hang by right. `None` if the program
+    /// must end.
     pub fn offender(&self, pools: &[Pool], has_spares: bool) -> Option<usize> {
         let mut arrows = [Set::NONE; 128];
         for wait in &self.0 {

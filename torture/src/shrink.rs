@@ -1,8 +1,8 @@
 //! The smallest program that still fails, by proptest's shrinking of its genome.
 //!
-//! Programs fail only now and then. So a smaller one counts as failing if one of many runs fails, and as many
-//! are tried as the first program needed, several times over. Each failing run costs a process, each hang its
-//! budget: the search has an end by time.
+//! Programs fail only now and then. So a smaller one counts as failing if one of many runs fails. The number
+//! of runs is three times as high as the first program needed. Each failing run costs a process, and each
+//! hang its budget. So the search has a limit of time.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,11 @@ pub struct Shrunk {
     pub tried: u32,
 }
 
-/// Runs a genome so many times in a child of its own, or until it fails.
+/// Runs a genome in `child` as often as `runs` says, or until it fails. Starts a child if there is none, and
+/// keeps it if all runs passed; the result is then `None`.
+///
+/// # Errors
+/// What the system says if it refuses a process.
 pub fn try_genome(
     child: &mut Option<Child>,
     setup: Setup,
@@ -83,7 +87,7 @@ pub fn shrink(
     Ok(best)
 }
 
-/// How many runs show the failure nearly always; none if it does not show again.
+/// How many runs show the failure nearly always; `None` if it does not show again.
 fn runs_needed(
     child: &mut Option<Child>,
     setup: Setup,

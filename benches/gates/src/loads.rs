@@ -28,7 +28,7 @@ pub const LOADS: &[Load] = &[
     ("timer", 3_000, |times| on_task(move || timer(times))),
     ("clock", 3_000, |times| on_task(move || clock(times))),
     ("event", 640, event),
-    // So many that the looks at the clock, which happen by time, do not matter.
+    // So many operations that the looks at the clock, which happen by time, do not matter.
     ("join", 30_000, |times| {
         on_job(move || _ = (0..times.div_ceil(JOINS)).map(|_| joins(black_box(N))).sum::<u64>())
     }),
@@ -191,7 +191,7 @@ fn event(times: usize) {
             let mut writer = TcpStream::connect(address).expect("a listener accepts");
             let (mut peer, _) = listener.accept().expect("a listener accepts");
             writer.set_nodelay(true).expect("a socket takes the option");
-            // It has arrived, so that none of the bytes that count goes by another way.
+            // This byte has arrived, so that none of the bytes that count goes by another way.
             writer.write_all(&[0]).expect("a socket takes a byte");
             peer.read_exact(&mut [0]).expect("a byte arrives");
             peer.set_nonblocking(true).expect("a socket takes the option");

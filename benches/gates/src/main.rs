@@ -121,7 +121,8 @@ fn check(wanted: Option<&str>) -> ExitCode {
     let mut gates = GATES.iter().filter(|gate| wanted.is_none_or(|wanted| wanted == gate.load)).peekable();
     assert!(gates.peek().is_some(), "no operation {wanted:?}, only {:?}", GATES.map(|gate| gate.load));
     println!(
-        "| instructions of | aim | bound | measured | read-modify-writes | allocations |\n|---|---|---|---|---|---|"
+        "| instructions of | aim | bound | measured | read-modify-writes | allocations |\n\
+         |---|---|---|---|---|---|"
     );
     let mut failures = 0;
     for gate in gates {

@@ -1,7 +1,8 @@
 //! Measures the memory of a parked task: `cargo run --release -p benches --bin memory [TASKS]`.
 //!
-//! A million tasks, or the number given, each with a future of 16 bytes that has been polled once and waits
-//! for ever. Each runtime runs in a process of its own, so that none uses memory that the other has freed.
+//! Spawns a million tasks, or the number given. Each has a future of 16 bytes that has been polled once and
+//! waits for ever. Each runtime runs in a process of its own, so that none uses memory that the other has
+//! freed.
 
 use std::process::{Command, Stdio};
 

@@ -124,7 +124,7 @@ impl Visitor for Contest {
         );
     }
 
-    /// Measures one for which forte has none either.
+    /// Measures a load that neither chili nor forte has verbs for.
     fn fifo<L: FifoLoad + 'static>(&mut self, name: &str, operation: &str, make: impl FnOnce() -> L) {
         if !asked_for(name) {
             return;

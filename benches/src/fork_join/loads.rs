@@ -89,7 +89,7 @@ pub fn fib<P: ForkJoin>(here: &mut P::Here<'_>, n: u32) -> u64 {
     a + b
 }
 
-/// The same, with plain calls from the `cut`th on.
+/// The same, with plain calls from the `cut`th number down.
 pub fn fib_cut<P: ForkJoin>(here: &mut P::Here<'_>, n: u32, cut: u32) -> u64 {
     if n <= cut {
         return fib_plain(n);
@@ -257,7 +257,7 @@ impl Flat {
     }
 
     fn piece(&self, result: &AtomicU64) {
-        // Relaxed: the end of the region hands the results over.
+        // Relaxed: the end of the parallel call hands the results over.
         result.store(spin(self.spins), Ordering::Relaxed);
     }
 
@@ -384,7 +384,7 @@ impl<S> Spawns<S> {
     where
         S: Shape<P>,
     {
-        // Once so that each job counts, which would take longer than the jobs.
+        // Not timed: each job counts here, which takes longer than the jobs themselves.
         let ran = AtomicU64::new(0);
         peer.run(|_| {
             self.shape.spawn(self.spawns, &|| {

@@ -7,18 +7,18 @@ pub async fn compute<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'stati
     runtime::compute(work).await.expect("the computation does not panic")
 }
 
-/// A runtime whose job processors threads outside borrow.
+/// A runtime from which external threads borrow job processors.
 #[derive(Debug)]
 pub struct Visited(runtime::Runtime);
 
 impl Visited {
-    /// Starts one with `workers` threads, each on a CPU.
+    /// Starts one with `workers` threads, each pinned to a CPU.
     pub fn start(workers: usize) -> Self {
         let mut builder = runtime::Builder::new_multi_thread();
         Self(builder.worker_threads(workers).pin_workers(true).build().expect("a runtime starts"))
     }
 
-    /// A `join` with nothing in the other half.
+    /// Runs `work` in a `join` whose other half does nothing.
     pub fn join<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         let _entered = self.0.enter();
         parallel::join(work, || ()).0

@@ -11,7 +11,8 @@ pub trait ForkJoin: Send + Sync + Sized + 'static {
     /// The crate's name, for tables and command lines.
     const NAME: &'static str;
 
-    /// Where one is on the pool: chili wants it handed down from call to call, Rayon finds out by itself.
+    /// Where the calling code is on the pool: chili wants this passed from call to call, Rayon finds it by
+    /// itself.
     type Here<'s>;
 
     /// Starts a pool of `workers` threads.
@@ -36,7 +37,7 @@ pub trait ForkJoin: Send + Sync + Sized + 'static {
 
 /// A pool that has scopes as well.
 pub trait Scopes: ForkJoin {
-    /// Where jobs can be spawned that borrow for `'s`.
+    /// A scope, whose jobs may borrow for `'s`.
     type Scope<'s>;
 
     /// Runs `body` and then waits for everything that it spawned. Called on a worker.
@@ -58,7 +59,7 @@ pub trait FifoScopes: Scopes {
     fn spawn_fifo<'s>(scope: &Self::ScopeFifo<'s>, job: impl FnOnce(&Self::ScopeFifo<'s>) + Send + 's);
 }
 
-/// Implements both for `$peer` on the module `$api`, which has Rayon's names.
+/// Implements all three traits for `$peer` on the module `$api`, which has Rayon's names.
 macro_rules! peer {
     ($(#[$doc:meta])* $peer:ident($($field:ty)?), $name:literal, $api:ident, { $($more:item)* }) => {
         $(#[$doc])*
@@ -143,7 +144,7 @@ impl ForkJoin for Chili {
     type Here<'s> = chili::Scope<'s>;
 
     fn start(workers: usize) -> Self {
-        // The caller is to be the first.
+        // The first CPU is left to the caller, which is a worker, too.
         pin(1);
         let pool = chili::ThreadPool::with_config(chili::Config {
             thread_count: NonZero::new(workers),
@@ -185,7 +186,7 @@ impl ForkJoin for Forte {
     fn start(workers: usize) -> Self {
         static POOL: forte::ThreadPool = forte::ThreadPool::new();
 
-        // The caller is to be the first.
+        // The first CPU is left to the caller, which is a worker, too.
         pin(1);
         POOL.resize_to(workers - 1);
         unpin();
@@ -222,8 +223,8 @@ impl Scopes for Forte {
     }
 }
 
-/// Plain calls, one after the other: what a `join` costs above this is the pool's, and half of it is the
-/// limit of two threads.
+/// Plain calls, one after the other. What a `join` costs above this time is the pool's cost; half of this
+/// time is the limit of two threads.
 #[derive(Debug)]
 pub struct Plain;
 

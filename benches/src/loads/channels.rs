@@ -194,7 +194,8 @@ impl Audience {
     }
 
     fn one_has_all(&self) {
-        // AcqRel: the last one sees the waker that was there before the numbers were sent.
+        // AcqRel: pairs with the load of `all_have_all`, so that what all receivers did comes before it. The
+        // waker is ordered by its lock.
         if self.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             let sender = self.sender.lock().expect("no thread panics with the lock").take();
             if let Some(sender) = sender {

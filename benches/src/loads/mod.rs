@@ -134,7 +134,7 @@ pub fn spawn_many_worker<P: Peer>(peer: &P, tasks: usize) {
     });
 }
 
-/// A task that spawns one that does nothing and waits for it, `tasks` times.
+/// A task spawns a task that does nothing, and waits for it, `tasks` times.
 pub fn spawn_await<P: Peer>(peer: &P, tasks: usize) {
     in_task(peer, async move {
         for _ in 0..tasks {
@@ -224,14 +224,13 @@ pub fn yield_many<P: Peer>(peer: &P, yields: usize) {
     });
 }
 
-/// `closures` closures that do nothing for the blocking threads, submitted and awaited by one thread that is
-/// no worker.
+/// `closures` empty closures for the blocking threads, submitted and awaited by one thread that is no worker.
 pub fn blocking_from_one<P: Service>(peer: &P, closures: usize) {
     submit_and_wait(peer, closures);
 }
 
-/// `closures` closures that do nothing for the blocking threads, submitted and awaited by 16 threads that are
-/// no workers.
+/// `closures` empty closures for the blocking threads, submitted and awaited by 16 threads that are no
+/// workers.
 pub fn blocking_from_many<P: Service>(peer: &P, closures: usize) {
     std::thread::scope(|scope| {
         for _ in 0..SUBMITTERS {

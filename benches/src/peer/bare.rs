@@ -46,7 +46,8 @@ impl<F: Future<Output = ()> + 'static> Run for Task<F> {
     fn run(self: Rc<Self>) {
         self.is_queued.set(false);
         let waker = ManuallyDrop::new(waker(Rc::as_ptr(&self)));
-        // SAFETY: only `run` touches it, and `run` is not called from within a poll.
+        // SAFETY: only `run` touches it. No poll calls `run`: the loop of `block_on` does, and no load calls
+        // `block_on` in a task.
         let slot = unsafe { &mut *self.future.get() };
         let Some(future) = slot else {
             return;
@@ -207,12 +208,13 @@ impl Peer for Bare {
 #[derive(Debug)]
 pub struct OneThread<T>(T);
 
-// SAFETY: not kept by the type: it must stay on its thread, as the module's documentation says.
+// SAFETY: the type does not ensure it. The loads keep such a value on its thread, as the module's
+// documentation demands.
 unsafe impl<T> Send for OneThread<T> {}
 // SAFETY: as above.
 unsafe impl<T> Sync for OneThread<T> {}
 
-/// A future that holds such.
+/// A future that holds a [`OneThread`].
 struct OneThreadFuture<F>(F);
 
 // SAFETY: as above.
@@ -260,7 +262,7 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// Does something, which lets the other end go on, or waits until it can be done.
+    /// Does `work` and wakes the other end, if it waits. If `work` gives `None`, waits for the other end.
     fn pass<T>(&mut self, context: &Context<'_>, work: impl FnOnce(&mut Self) -> Option<T>) -> Poll<T> {
         let waiting = self.waiting.take();
         match work(self) {

@@ -24,7 +24,7 @@ pub trait Channels: Service {
     /// Sends a number; there must be listeners.
     fn speak(speaker: &Self::Speaker, number: usize);
 
-    /// The next number, or `None` at the end. Must not come too late for one.
+    /// The next number, or `None` at the end. Panics if the listener has missed one.
     fn hear(listener: &mut Self::Listener) -> impl Future<Output = Option<usize>> + Send;
 
     /// A watch channel.

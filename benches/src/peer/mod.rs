@@ -82,7 +82,7 @@ pub trait Service: Peer {
     /// The crate's own timer.
     type Sleep: Future + Send + 'static;
 
-    /// Runs a closure that does nothing on a thread for blocking ones; the result waits for it.
+    /// Runs an empty closure on a blocking thread; the result waits for it.
     fn spawn_blocking(&self) -> impl Future<Output = ()> + Send + 'static;
 
     /// Waits until `time`.
@@ -96,14 +96,14 @@ pub trait Service: Peer {
         self.serve_echo_after(listener, |_| ());
     }
 
-    /// The same, after `handle` has seen it.
+    /// The same, after `handle` has seen what was sent.
     fn serve_echo_after(&self, listener: TcpListener, handle: impl Fn(&[u8]) + Copy + Send + 'static);
 
     /// Answers every HTTP request on `listener` with `Hello, World!`, for ever.
     fn serve_http(&self, listener: TcpListener);
 }
 
-/// A runtime for which a worker may block.
+/// A runtime that takes settings, and whose workers may block.
 pub trait Tunable: Service {
     /// As [`Peer::start`] with other settings than the usual ones.
     fn start_with(workers: usize, settings: Settings) -> Self;

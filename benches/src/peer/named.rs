@@ -155,7 +155,7 @@ macro_rules! peer {
 }
 
 impl Ours {
-    /// As [`Peer::start`], with each worker on a processor of its own.
+    /// As [`Peer::start`], with each worker on a CPU of its own.
     pub fn start_pinned(workers: usize) -> Self {
         let mut builder = ::runtime::Builder::new_multi_thread();
         let runtime = builder.worker_threads(workers).pin_workers(true).enable_all().build();
@@ -164,8 +164,8 @@ impl Ours {
 }
 
 impl Tokio {
-    /// As [`Peer::start`], with each worker on a processor of its own, the first time. Its blocking threads
-    /// may run everywhere.
+    /// As [`Peer::start`], with each worker on a CPU of its own. Threads that the runtime starts later, for
+    /// closures that block, may run everywhere.
     pub fn start_pinned(workers: usize) -> Self {
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         static WORKERS: AtomicUsize = AtomicUsize::new(0);

@@ -91,7 +91,7 @@ macro_rules! sockets {
                     let socket = ::$rt::net::UdpSocket::from_std(socket).expect("it can be registered");
                     let mut buffer = [0; 1024];
                     loop {
-                        // An error is a client of before that has gone.
+                        // An error tells of an earlier client that has gone.
                         if let Ok((length, sender)) = socket.recv_from(&mut buffer).await {
                             let _ = socket.send_to(&buffer[..length], sender).await;
                         }

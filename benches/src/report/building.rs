@@ -66,7 +66,7 @@ fn write_program(folder: &Path, peer: &str, dependency: &str) -> io::Result<()> 
     fs::write(folder.join("src/main.rs"), main)
 }
 
-/// The CPU seconds of one build. Flags and profiles of this process's surroundings are no part of it.
+/// The CPU seconds of one build. Flags and profiles in this process's environment are no part of it.
 fn build(program: &Path, words: &[&str]) -> io::Result<f64> {
     let cargo = || {
         let mut command = Command::new("cargo");

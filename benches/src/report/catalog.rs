@@ -58,7 +58,7 @@ pub struct Entry {
 
 const RUNTIMES: [&str; 3] = [Ours::NAME, Tokio::NAME, Smol::NAME];
 
-/// Every load of the page. In a `quick` one all is shorter, and with two threads only.
+/// Every load of the page. If `is_quick`, all is shorter, and with two threads only.
 pub fn entries(is_quick: bool) -> Vec<Entry> {
     let mut entries = tasks();
     entries.extend(latencies());
@@ -75,7 +75,7 @@ pub fn entries(is_quick: bool) -> Vec<Entry> {
         }
     }
     if is_quick {
-        // Too much for a machine with other work, on which a server does not get done then.
+        // The heavier loads are too much for a machine with other work: a server does not get done there.
         entries.retain(|entry| entry.section != Section::Mixed || entry.load.ends_with(mixed::LIGHT.0));
         for entry in &mut entries {
             entry.turn /= 5;
@@ -347,7 +347,7 @@ pub struct Growth {
     pub turn: Duration,
 }
 
-/// Every curve. A `quick` one has its first three points.
+/// Every curve. If `is_quick`, each has its first three points only.
 pub fn growths(is_quick: bool) -> Vec<Growth> {
     let growth = |name, title, axis, load, points: &[usize]| Growth {
         name,

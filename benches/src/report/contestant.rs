@@ -26,12 +26,12 @@ pub struct Contestant {
     output: BufReader<ChildStdout>,
 }
 
-/// This program again, with an order, under another one if `tool` is not empty.
+/// The command that runs this program again, with an order, under a tool if `tool` is not empty.
 pub fn command(order: &Order, tool: &[&str]) -> io::Result<Command> {
     let this = std::env::current_exe()?;
     let (program, order) = match &*order.peer {
         go::NAME => (go::BUILT.as_ref(), order.clone()),
-        // It calls itself as we do.
+        // The other build knows itself by our name.
         before::NAME => (before::PROGRAM.get(), Order { peer: Ours::NAME.to_owned(), ..order.clone() }),
         _ => (None, order.clone()),
     };
@@ -45,7 +45,8 @@ pub fn command(order: &Order, tool: &[&str]) -> io::Result<Command> {
         }
     };
     command.env(VARIABLE, order.to_string()).env(go::PROGRAM, &this);
-    // SAFETY: the call is allowed between `fork` and `exec`, and touches no memory.
+    // SAFETY: the closure runs between `fork` and `exec`. It makes one system call, which touches no memory,
+    // and reads `errno`. It takes no lock and allocates nothing.
     unsafe {
         command.pre_exec(|| {
             // A stopped contestant would stay so, should this program be ended.

@@ -29,7 +29,7 @@ pub struct Counted {
 /// Counted in a quick run.
 const QUICK: [&str; 1] = ["chained_spawn"];
 
-/// How often a load runs with more iterations where calls are counted.
+/// How many iterations the longer run of a load has beyond the shorter one, where calls are counted.
 const ITERATIONS: usize = 10;
 
 /// Valgrind, and the words that it needs.
@@ -114,7 +114,7 @@ fn instructions(counted: &Counted, peer: &str) -> io::Result<f64> {
     Ok((run(many)? - run(few)?) / (many - few) as f64)
 }
 
-/// In a thousand operations.
+/// System calls and wakes in a thousand operations.
 fn calls_and_wakes(counted: &Counted, peer: &str) -> io::Result<[f64; 2]> {
     let order = Order {
         peer: peer.to_owned(),

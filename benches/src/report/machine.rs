@@ -76,7 +76,8 @@ mod tests {
 
     #[test]
     fn a_version_stands_below_its_name() {
-        let lock = "[[package]]\nname = \"tokio-util\"\nversion = \"0.7.1\"\n\n[[package]]\nname = \"tokio\"\nversion = \"1.54.1\"\n";
+        let lock = "[[package]]\nname = \"tokio-util\"\nversion = \"0.7.1\"\n\n\
+                    [[package]]\nname = \"tokio\"\nversion = \"1.54.1\"\n";
         assert_eq!(version(lock, "tokio"), Some("1.54.1"));
         assert_eq!(version(lock, "smol"), None);
         // All of them are there.

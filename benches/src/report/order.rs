@@ -101,7 +101,7 @@ pub enum Metric {
     Sleeps,
     /// Requests a second.
     Rate,
-    /// Microseconds; half of them were faster.
+    /// Microseconds; half of the requests or samples were faster.
     P50,
     /// 99 of 100 were faster.
     P99,
@@ -113,9 +113,9 @@ pub enum Metric {
     JobP50,
     /// 99 of 100 jobs were faster.
     JobP99,
-    /// Processors used.
+    /// CPUs used.
     Cores,
-    /// The part of what could be had.
+    /// The rate of a computation over that which serving would leave to it: see [`mixed`](crate::mixed).
     Share,
 }
 

@@ -52,7 +52,7 @@ fn draw(
     text
 }
 
-/// A load with the ratio of each peer: of the medians, with as many workers as most have.
+/// A load with the ratio of each peer: of the medians, with [`WORKERS`] workers.
 struct Bars {
     load: String,
     /// The peer's colour, its name, and its ratio.
@@ -94,7 +94,7 @@ const LEFT: i32 = 170;
 const TOP: i32 = 56;
 const BOTTOM: i32 = 28;
 const WIDTH: i32 = 690;
-/// Bars of a load get room for that many.
+/// How many bars a load has room for.
 const BARS: i32 = 3;
 
 fn bars_height(loads: usize) -> u32 {

@@ -283,8 +283,8 @@ fn counts(page: &mut String, counts: &[Counts]) {
 fn builds(page: &mut String, builds: &[(String, [f64; 2])]) {
     let Some((_, ours)) = builds.first() else { return };
     page.push_str(
-        "## Building\n\nCPU seconds of a build from nothing: a program that says hello, and all that it depends on, \
-         with the feature `full`. One build each.\n\n",
+        "## Building\n\nCPU seconds of a build from nothing: a program that says hello, and all that it \
+         depends on, with the feature `full`. One build each.\n\n",
     );
     head_row(page, ["profile".to_owned()].into_iter().chain(builds.iter().map(|(peer, _)| peer.clone())));
     for (index, profile) in ["debug", "release"].into_iter().enumerate() {

@@ -29,7 +29,7 @@ pub struct Results {
     pub left_out: Vec<String>,
     /// How long it took.
     pub took: Duration,
-    /// How many processors other programs had meanwhile.
+    /// How many CPUs other programs had meanwhile.
     pub others: f64,
 }
 

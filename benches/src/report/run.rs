@@ -159,7 +159,7 @@ fn rounds_of(entry: &Entry, workers: usize, rounds: usize, left_out: &mut Vec<St
     let mut sides: Vec<_> = entry
         .peers
         .iter()
-        // What has one thread needs no second column.
+        // A peer with one thread needs no second row.
         .filter(|peer| workers == 1 || ![BARE, EPOLL].contains(peer) || !entry.workers.contains(&1))
         .map(|peer| Entrant {
             order: Order {

@@ -15,7 +15,7 @@ use tokio_stream::{Stream, StreamExt};
 
 use crate::Types;
 
-/// Sets a key. A client numbers its writes, so that one that it sends again is made once.
+/// Sets a key. A client numbers its writes, so that a write that it sends again is made once.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Write {
     pub client: u64,

@@ -43,7 +43,7 @@ pub enum Answer {
     /// The write is committed.
     Written,
     Value(Option<u64>),
-    /// Another node leads, perhaps this one.
+    /// Another node leads: the one with this number, if it is known.
     Elsewhere(Option<u64>),
     /// Whether the write will be made is unknown.
     Failed(String),

@@ -84,7 +84,7 @@ pub fn run(address: SocketAddr, service: Service, schedule: Schedule) -> io::Res
     Ok(latencies)
 }
 
-/// Lets the calling thread go before all others, as far as nice −20 does, and wakes it to the microsecond.
+/// Lets the calling thread run before others, by nice −20, and has its waits end to the microsecond.
 fn be_prompt() {
     let result = rustix::process::setpriority_process(None, -20)
         .and_then(|()| rustix::thread::set_current_timer_slack(NonZeroU64::new(1)));
@@ -93,7 +93,7 @@ fn be_prompt() {
     }
 }
 
-/// Returns the connections that have something to read; none if it is `until` before.
+/// Returns the connections that have something to read; none if `until` comes before.
 fn wait(connections: &[Connection], until: Option<Instant>) -> io::Result<Vec<usize>> {
     let mut polled: Vec<_> =
         connections.iter().map(|connection| PollFd::new(&connection.stream, PollFlags::IN)).collect();

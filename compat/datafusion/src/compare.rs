@@ -10,7 +10,7 @@ use crate::client::{self, Schedule};
 use crate::setup::{Layout, Service};
 use crate::{Failure, queries};
 
-/// What is sent before requests and queries are counted.
+/// How long the client sends before requests and queries are counted.
 const WARM_UP: Duration = Duration::from_secs(2);
 /// Between two looks at how many threads the server has.
 const LOOK: Duration = Duration::from_millis(200);
@@ -117,7 +117,7 @@ fn print_table(service: Service, contestants: &[Contestant<'_>]) {
     }
 }
 
-/// The value that so great a `part` of `sorted` does not exceed; NaN if there is none.
+/// The quantile `part`, from 0 to 1, of `sorted`: its place is rounded down. NaN if there is none.
 fn quantile(sorted: &[f64], part: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
     sorted.get((last as f64 * part) as usize).copied().unwrap_or(f64::NAN)
@@ -148,7 +148,7 @@ impl Server {
         Ok(Self { child, input, output, answers, address })
     }
 
-    /// Returns also how many CPUs were used by programs that have nothing to do with it.
+    /// Returns also how many CPUs were used by programs other than the server and the client.
     fn measure(&mut self, service: Service, time: Duration) -> Result<(Round, f64), Failure> {
         let start = Instant::now();
         let begin = start + WARM_UP;

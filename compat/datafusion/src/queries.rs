@@ -52,7 +52,7 @@ impl Database {
         Ok(Self { context, expected })
     }
 
-    /// A line for each query, which is the same wherever the answers are.
+    /// A line for each query. Equal answers have equal lines.
     pub fn answers(&self) -> Vec<String> {
         let answers = QUERIES.iter().zip(&self.expected);
         answers

@@ -21,8 +21,8 @@ const WORKERS: usize = 2;
 /// The tasks that run queries without a pause.
 const LOOPS: usize = 2;
 
-/// Prints the answers and the address, then serves, and prints how many queries are done for each line of the
-/// standard input, until its end.
+/// Prints the answers and the address, then serves until the standard input ends. For each line of it, prints
+/// how many queries are done.
 pub fn run(folder: &Path, service: Service, layout: Layout) -> Result<(), Failure> {
     let serving = runtime()?;
     let second = if layout == Layout::Two { Some(runtime()?) } else { None };

@@ -19,8 +19,8 @@
 //! # What linking this crate changes
 //! A detached job ([`spawn`], [`spawn_fifo`], [`spawn_broadcast`], also a pool's methods of those names) that
 //! panics where no panic handler is set aborts the process, as Rayon documents. That is the feature
-//! `abort-on-detached-panic` of `runtime`, and Cargo's features being what they are, it then holds for the
-//! whole program.
+//! `abort-on-detached-panic` of `runtime`. Cargo unites the features of all crates of a program, so it then
+//! holds for the whole program.
 
 pub use runtime::parallel::{
     BroadcastContext, FnContext, Scope, ScopeFifo, ThreadBuilder, ThreadPool, ThreadPoolBuildError,

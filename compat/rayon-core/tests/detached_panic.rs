@@ -98,7 +98,7 @@ fn spawned_by_a_task() {
     }
 }
 
-/// It runs at once, here.
+/// The job runs at once, on this thread.
 #[test]
 fn spawned_while_there_is_no_pool_yet() {
     if is_child("spawned_while_there_is_no_pool_yet") {

@@ -1,6 +1,6 @@
 //! Everything that rayon-core 1.13 has, with its bounds. Each function here has Rayon's bounds and nothing
-//! more, so that it compiles only if ours ask for no more; what ours promise beyond is asked for by type.
-//! Most of it need not run.
+//! more, so that it compiles only if ours ask for no more. The traits that each type has, or must not have,
+//! are checked type by type. Most of it need not run.
 
 #![allow(deprecated)]
 

@@ -91,7 +91,7 @@ async fn pool(address: &str, client: &Client) -> Result<(), Failure> {
                     Ok(now) => {
                         count += 1;
                         acknowledged.fetch_add(1, Relaxed);
-                        // What was killed may have been written before.
+                        // A write whose connection was killed may have been made all the same.
                         if !(count..=count + unknown).contains(&now) {
                             return Err(Failure::from(format!(
                                 "{key} is {now} after {count} writes and {unknown} that are unknown"

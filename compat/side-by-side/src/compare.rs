@@ -1,8 +1,8 @@
 //! Runs the two programs by turns, and prints a table.
 //!
 //! `SECONDS_PER_RUN` (6) and `ROUNDS` (3) are read from the environment, and `LOADS` says which loads to run,
-//! by the beginnings of their names. In each round the other program is first. The client of a load is the
-//! same program for both, the published one, and so is the backend of the proxy.
+//! by the beginnings of their names. The program that goes first changes with each round. The client of a
+//! load is the same program for both, the published one, and so is the backend of the proxy.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -23,7 +23,7 @@ enum Load<'a> {
     Wrk(String, &'static str, u32),
     /// Our client with this name asks a server.
     Client(&'static str, &'static str),
-    /// Our client is what is measured, against a server of others.
+    /// Our client with this name is what is measured, against the server at this address.
     Outside(&'static str, &'a str),
 }
 
@@ -40,7 +40,7 @@ struct Run {
     usage: Usage,
 }
 
-/// Times of a run.
+/// Times of a run, in seconds.
 #[derive(Clone, Copy)]
 struct Times {
     warm_up: u64,
@@ -173,7 +173,7 @@ fn lines(child: &mut Child) -> Result<Vec<String>, Failure> {
 struct Server {
     child: Child,
     input: Option<ChildStdin>,
-    /// Kept, so that it can print.
+    /// Kept open, so that the server can print.
     _output: BufReader<ChildStdout>,
     address: String,
 }
@@ -197,7 +197,7 @@ impl Server {
         Usage::of(&self.child.id().to_string())
     }
 
-    /// Does something, and looks meanwhile how many threads there are at most.
+    /// Runs `work`. Returns its result, and the greatest number of threads that the server had meanwhile.
     fn watch<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<(T, u64), Failure> {
         thread::scope(|scope| {
             let work = scope.spawn(work);

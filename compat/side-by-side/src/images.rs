@@ -1,4 +1,4 @@
-//! Images that oxipng makes smaller, on the threads of rayon, out of tasks of Tokio.
+//! Images that oxipng makes smaller, on the threads of rayon, while tasks of Tokio wait for them.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;

@@ -1,7 +1,8 @@
 //! Clients that measure.
 //!
 //! `rpc`, `redis` and `postgres` ask again when they have their answer. `mixed` sends each request when it is
-//! due, and counts from then on, so a late answer makes the next request late, too, and both count.
+//! due, and a latency counts from that time. So a late answer makes the next request late, too, and both
+//! count.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};

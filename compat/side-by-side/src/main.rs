@@ -11,7 +11,7 @@
 //! | command | what it does |
 //! |---|---|
 //! | `check redis ADDRESS`, `check postgres ADDRESS` | talks to a server whose connections it kills |
-//! | `images` | oxipng on rayon, out of tasks; prints checksums and the time |
+//! | `images` | oxipng on rayon, while tasks wait; prints checksums and the time |
 //! | `serve SERVICE` | serves until its standard input ends |
 //! | `load LOAD ADDRESS SECONDS` | a client that measures |
 //! | `compare OURS PUBLISHED REDIS POSTGRES` | runs the two programs by turns, prints a table |

@@ -30,14 +30,14 @@
 //! code is made from the description in `build.rs`.
 //!
 //! # Threads
-//! There is one thread of each, except for the workers, of which there are two:
+//! There are two workers, up to two threads of sqlx, and one thread of each other kind:
 //!
 //! | name | thread |
 //! |---|---|
 //! | `tokio-app` | the main thread, which waits in `block_on` |
 //! | `app-worker` | a worker: all tasks, timers, sockets, computations, and rayon's jobs |
 //! | `runtime-monitor` | looks for workers that are stuck |
-//! | `sqlx-sqlite-wor…` | a connection to the database, at most two: sqlx starts a thread for each |
+//! | `sqlx-sqlite-wor…` | a connection to the database: sqlx starts a thread for each |
 //!
 //! Spare workers come when a worker is blocked or computes for long, threads for blocking closures when
 //! something calls `spawn_blocking`. Both are named `app-worker` as well, and end a second after their last

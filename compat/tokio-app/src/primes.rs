@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use runtime::Compute;
 
 /// Numbers between two split points, at most. A computation that is cancelled ends within this many. They
-/// take less than the two milliseconds after which a computation without split points counts as stuck.
+/// take less than the 2.5 ms after which a computation without split points counts as stuck.
 const BLOCK: i64 = 1000;
 
 /// The ranges that [`count`] and [`list`] work through, one after the other.

@@ -20,10 +20,11 @@
 //! # What linking this crate changes
 //! The errors of `bind`, `connect` and `lookup_host` are the system's, with its number, in all of the
 //! program, and do not name the address. That is the feature `raw-os-errors` of `runtime`; Cargo's features
-//! are for all crates of a program. With `tokio-panics`, panics
-//! begin with Tokio's texts, and a setter of `Builder` panics at once about a value that it cannot take.
+//! are for all crates of a program. With `tokio-panics`, panics begin with Tokio's texts, and a setter of
+//! `Builder` panics at once about a value that it cannot take.
 //!
-//! Feature `runtime/hyper` cannot be on beside it: hyper depends on `tokio`, so Cargo refuses the cycle.
+//! Feature `runtime/hyper` cannot be on beside this crate: hyper depends on `tokio`, so Cargo refuses the
+//! cycle.
 //! `hyper_util::rt::TokioIo` does the same work.
 
 pub use ::runtime::{fs, io, net, process, runtime, signal, sync, task, time};
@@ -45,7 +46,7 @@ pub mod macros {
         pub use std::result::Result;
         pub use std::task::{Context, Poll, ready};
 
-        // DataFusion takes the number with which its unions begin from here.
+        // DataFusion takes from here the number with which its unions begin.
         pub use ::runtime::__private::thread_below as thread_rng_n;
     }
 }

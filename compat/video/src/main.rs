@@ -1,4 +1,4 @@
-//! Clips that rav1e encodes, out of tasks of Tokio.
+//! Clips that rav1e encodes, called from blocking closures of Tokio.
 //!
 //! ```sh
 //! bash compat/video/run

@@ -45,7 +45,7 @@ pub async fn accept(listener: TcpListener, open: mpsc::Sender<Infallible>) {
 
 /// Serves one client; when `stop` resolves, finishes the request that is open and closes.
 async fn serve(stream: TcpStream, mut stop: oneshot::Receiver<Infallible>, open: mpsc::Sender<Infallible>) {
-    // Without it a response that is written in two pieces could wait for the client's delayed
+    // Without this option a response that is written in two pieces could wait for the client's delayed
     // acknowledgement. An error means that the client is gone already, which the first read tells just as
     // well.
     let _ = stream.set_nodelay(true);
@@ -69,13 +69,13 @@ async fn serve(stream: TcpStream, mut stop: oneshot::Receiver<Infallible>, open:
 
 /// The means to tell every connection to stop: dropping a sender resolves its receiver.
 ///
-/// A channel a connection rather than one that all listen to: a connection looks at its receiver each time it
-/// is polled, and with one word of its own it shares no cache line and no lock with the others.
+/// Each connection has a channel of its own, rather than all one: a connection looks at its receiver each
+/// time it is polled, and with one word of its own it shares no cache line and no lock with the others.
 #[derive(Default)]
 struct Stops {
     senders: Vec<oneshot::Sender<Infallible>>,
-    /// Number of senders at which those of closed connections are looked for, so that there are never more
-    /// than about twice as many as connections, at a constant cost a connection.
+    /// At this number of senders, `add` drops those of closed connections. So there are never more senders
+    /// than 64 or about twice the connections, at a constant cost for each connection.
     prune_at: usize,
 }
 

@@ -10,9 +10,9 @@
 //! # How it ends
 //!
 //! Ctrl-C or SIGTERM closes the listener and tells every connection to finish: an idle one closes, a busy one
-//! answers what it has begun and then closes. When all have, the exit status is 0. A second signal, or
-//! `GRACE` without the last one finishing, ends the process with the requests that are left cut off: status
-//! 1.
+//! answers what it has begun and then closes. When all have closed, the exit status is 0. A second signal, or
+//! the end of `GRACE` while a connection is open, ends the process with the requests that are left cut off:
+//! status 1.
 
 mod connections;
 mod mandelbrot;

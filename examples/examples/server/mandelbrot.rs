@@ -17,8 +17,12 @@ const BYTES_PER_PIXEL: usize = 3;
 
 /// Computes a picture `width` pixels wide and two thirds as high, as a PNG file.
 ///
-/// For the inside of `runtime::compute`: it ends where it splits if it is cancelled, and between the rows
-/// that it encodes, where it has to ask.
+/// To be called in `runtime::compute`. If that is cancelled, the call ends at its next split. Between the
+/// rows that it encodes there is no split, so it asks.
+///
+/// # Errors
+/// Those of the encoder, and an I/O error of the kind [`Interrupted`](std::io::ErrorKind::Interrupted) if it
+/// found between two rows that the computation was cancelled.
 pub fn png(width: u32) -> Result<Vec<u8>, png::EncodingError> {
     let height = (width * 2 / 3).max(1);
     let view = View { width, scale: 3.0 / f64::from(width), top: 1.5 * f64::from(height) / f64::from(width) };

@@ -6,7 +6,7 @@
 //! | `POST /echo` | the request's body, up to [`MAX_BODY`] bytes |
 //! | `GET /sleep?ms=50` | after that time; holds no thread |
 //! | `GET /block?ms=50` | the same, but blocks a thread of the blocking pool |
-//! | `GET /mandelbrot.png?width=600` | a picture, computed by all workers; no further than the client waits for it |
+//! | `GET /mandelbrot.png?width=600` | a picture, computed by all workers while the client waits for it |
 //! | `GET /metrics` | the runtime's metrics for Prometheus |
 //!
 //! Anything else gets a line of text and a status: 404 unknown path, 405 wrong method, 400 bad parameter or
@@ -27,8 +27,9 @@ use hyper::{Method, Request, Response, StatusCode};
 use crate::mandelbrot;
 use crate::metrics;
 
-/// The longest body that `/echo` takes, in bytes. It is held in memory whole: a client that sends everything
-/// before it reads anything would, with a body passed through as it comes, wait for us while we wait for it.
+/// The longest body that `/echo` takes, in bytes. The server holds it in memory whole. If it passed a body
+/// through as it comes, a client that sends everything before it reads anything would wait for the server,
+/// and the server for the client.
 const MAX_BODY: usize = 1 << 20;
 
 /// How long a client may take to send a body.

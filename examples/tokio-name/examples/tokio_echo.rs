@@ -1,4 +1,4 @@
-//! An echo server as one writes it for Tokio: everything that is sent to it comes back.
+//! An echo server as it is written for Tokio: everything that is sent to it comes back.
 
 #[tokio::main]
 async fn main() -> std::io::Result<()> {

@@ -26,7 +26,8 @@ pub struct Served {
 /// Reports each connection that ends to `served`, and returns their number once all have ended.
 ///
 /// # Errors
-/// Those of accepting; a connection that fails is only reported as a connection that got nothing.
+/// Those of accepting, and the panic of a connection's task. A connection that fails is no error: it is
+/// reported with 0 bytes.
 pub async fn serve(
     listener: TcpListener,
     served: mpsc::Sender<Served>,
@@ -91,7 +92,7 @@ pub async fn ticks_during<F: Future>(work: F, period: Duration) -> (F::Output, u
     }
 }
 
-/// A sum that takes a while, where it may take a while.
+/// The sum of the numbers below `n`, added up on a thread of the blocking pool.
 ///
 /// # Errors
 /// If the closure panicked or was cancelled.

@@ -1,7 +1,7 @@
 //! Barrier: no task goes on before all have come, all see what each did before, and no task is forgotten,
 //! even if one of them leaves.
 //!
-//! Bounds: groups of two, two groups, a thread each.
+//! Bounds: two threads that meet four times; or a group of three, of which one task leaves.
 
 use std::sync::Arc as StdArc;
 
@@ -21,7 +21,8 @@ fn what_was_done_before_is_seen_after_by_both() {
         let meet = |barrier: StdArc<Barrier>, cells: Arc<[UnsafeCell<usize>; 2]>, mine: usize| {
             let mut leads = 0;
             for round in 1..=2 {
-                // SAFETY: each writes to its own before the barrier; the other reads it between two of them.
+                // SAFETY: each thread writes its own cell before one barrier, and the other thread reads that
+                // cell between this barrier and the next.
                 cells[mine].with_mut(|cell| unsafe { *cell = round });
                 leads += usize::from(block_on(barrier.wait()).is_leader());
                 // SAFETY: as above.

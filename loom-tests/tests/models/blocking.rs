@@ -1,7 +1,7 @@
-//! Blocking calls, `SayBlocked` to `SayBack` of `away/mod.rs`, all real: a worker in one is counted at most
-//! once, and uncounted exactly once; its table is lent if and only if it is counted, and taken back before it
-//! is used by its owner; and at the shutdown either the worker that blocks sees that it has begun, or it is
-//! found.
+//! Blocking calls, `SayBlocked` to `SayBack` of `away/mod.rs`, all real. A worker in such a call is counted
+//! at most once, and uncounted as often. Its table is lent if and only if the worker is counted, and the
+//! worker takes the table back before it uses it. At the shutdown, either the worker sees that the shutdown
+//! has begun, or another thread finds the worker blocked.
 //!
 //! The tables' cells find a thread that touches another's table; the stage checks the numbers at the end.
 //!
@@ -22,7 +22,7 @@ use super::stage::{Signal, Stage};
 /// The monitor, or the thread that ends the runtime: counts worker 0 if it is blocked, and looks in the
 /// tables that are lent.
 fn look_for_blocked(stage: &Stage) {
-    // SAFETY: the stage counts as a worker; no table is claimed as the caller's own.
+    // SAFETY: (1) no table is claimed as the caller's own.
     unsafe {
         if stage.shared().count_blocked(0) {
             stage.shared().owned.cancel_idle(None);

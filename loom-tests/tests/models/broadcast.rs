@@ -1,8 +1,8 @@
 //! broadcast: each receiver gets each value whole, or is told that it missed it; a value is dropped once,
 //! when no receiver has still to take it; a receiver that waits learns of the next value, or of the end.
 //!
-//! Bounds: rings of one and two slots, one or two senders, one or two receivers. A value is a loom `Arc`,
-//! whose leak or second drop a model reports, around a loom cell, so two that are at a value at once are
+//! Bounds: rings of one and two slots, one or two senders, up to three receivers. A value has a loom `Arc`,
+//! whose leak or second drop a model reports, and a loom cell, so two threads that use a value at once are
 //! found.
 
 use std::sync::Arc as StdArc;
@@ -47,7 +47,7 @@ impl Drop for Value {
     }
 }
 
-/// Receives to the end; answers the numbers, with 0 for each that was missed.
+/// Receives to the end. Returns the numbers, with 0 for each value that was missed.
 fn collect(mut rx: Receiver<Value>) -> Vec<usize> {
     let mut numbers = Vec::new();
     loop {
@@ -372,7 +372,7 @@ mod twins {
             let mut waiters = self.waiters.lock().unwrap();
             if waiters.is_empty() {
                 if self.bug == Bug::ClearsUnderOneLock {
-                    // The other one.
+                    // Under the lock of the tail alone.
                     drop(waiters);
                     let _tail = self.tail.lock().unwrap();
                     return self.may_wait.store(false, Relaxed);
@@ -408,7 +408,7 @@ mod twins {
                 bug,
                 tail: Mutex::new(()),
                 end: AtomicUsize::new(0),
-                // As one has left it that gave up.
+                // As a waiter that gave up has left it.
                 may_wait: AtomicBool::new(bug != Bug::ReadsBeforeItMoves && bug != Bug::MarksUnlocked),
                 waiters: Mutex::new(Vec::new()),
             });

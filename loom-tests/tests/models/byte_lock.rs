@@ -1,8 +1,8 @@
 //! The lock whose holder lets go with a plain store: one thread at a time has it, and sees what the last one
 //! did.
 //!
-//! Bounds: two threads beside main, one critical section each. A thread that finds it locked goes away:
-//! waiting is to try again.
+//! Bounds: two threads beside main, one critical section each. A thread that finds the lock taken goes away,
+//! because a thread that waits only tries again.
 
 use loom::sync::Arc;
 use loom::sync::atomic::AtomicBool;
@@ -34,7 +34,7 @@ impl Lock for Real {
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
-    /// L is a load and a store.
+    /// `ByteLockTake` is a load and a store.
     LooksAndTakes,
     LocksRelaxed,
     UnlocksRelaxed,

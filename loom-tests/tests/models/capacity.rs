@@ -1,8 +1,8 @@
-//! The room of a bounded channel, whose permits stand in the word of the queue's tail: none is lost or made,
-//! and a sender that waits for one is served or refused, whatever other threads send, receive, close or leave
-//! meanwhile.
+//! The capacity of a bounded channel, whose permits stand in the word of the queue's tail: no permit is lost
+//! or made, and a sender that waits for one is served or refused, whatever other threads send, receive, close
+//! or leave meanwhile.
 //!
-//! Bounds: room for one value, blocks of two, one thread that gives or takes beside the receiver.
+//! Bounds: a capacity of one or two, blocks of two values, one thread beside the main one.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -214,7 +214,7 @@ mod twins {
         }
     }
 
-    /// One takes, two permits come.
+    /// One thread takes a permit, and two permits come.
     fn check(bug: Bug) {
         model(move || {
             let twin =

@@ -1,9 +1,9 @@
 //! The job processors leave together: an injected job that comes while they try to is run by one of them or
 //! refused, and none leaves while an injected job has not ended.
 //!
-//! The word is real; the workers are copies that take injected jobs from a locked queue. They do not sleep,
-//! they say where they would; at the end of a model each that could be woken goes on, one after the other,
-//! and has to leave.
+//! The word is real; the workers are copies that take injected jobs from a locked queue. They do not sleep;
+//! they say where they would. At the end of a model the workers that could be woken go on, one after the
+//! other, and have to leave.
 //!
 //! Bounds: two workers, a thread outside that pushes one or two injected jobs, and the shutdown, which begins
 //! at any moment.
@@ -59,9 +59,9 @@ struct Pool<W> {
     deeds: [Plain<bool>; 2],
     /// Injected jobs that wait, by number.
     jobs: Mutex<VecDeque<usize>>,
-    /// `Shutdown::has_begun`.
+    /// `Lifecycle::has_begun`.
     has_begun: AtomicBool,
-    /// On which the workers sleep. They order what came before an unpark, as parkers do.
+    /// The workers sleep on these. They order what came before an unpark, as parkers do.
     tokens: [AtomicBool; 2],
     /// Injected jobs that were taken and have not ended; those that have; those that were refused.
     open: Count,

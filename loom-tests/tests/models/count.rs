@@ -1,9 +1,9 @@
 //! The count of a scope: the owner goes on when every job has ended and not before, sees what each did, and
 //! no thread touches the count once the owner has freed it.
 //!
-//! Bounds: an owner that spawns two jobs and runs one of them or none, and up to two other threads, which run
-//! the rest; one job spawns one more, which any of the threads runs. The owner folds while the others are at
-//! it, once, or twice with work or none in between; or it runs a job while it is folded.
+//! Bounds: an owner that spawns one or two jobs and runs one job or none, and one or two other threads, which
+//! run the rest. A job may spawn one or two more, which any of the threads runs. The owner folds while the
+//! others are at it, once, or twice with work or none in between; or it runs a job while it is folded.
 
 mod twin;
 
@@ -53,12 +53,12 @@ impl Count for CountLatch<ThreadLatch> {
     }
 
     unsafe fn increment(&self, is_owner: bool) {
-        // SAFETY: (1).
+        // SAFETY: the caller guarantees the same.
         unsafe { self.increment(is_owner) }
     }
 
     unsafe fn decrement(this: *const Self, is_owner: bool) {
-        // SAFETY: (1).
+        // SAFETY: the caller guarantees the same.
         unsafe { Self::decrement(this, is_owner) }
     }
 
@@ -116,7 +116,8 @@ impl<C: Count> SendPtr<Scope<C>> {
     }
 
     fn spawn(self, is_owner: bool) {
-        // SAFETY: called by the owner, or in a job.
+        // SAFETY: (1) a model says `true` on the owner's thread only, and not while it is folded, unless a
+        // twin has that fault. (2) The owner's body or a job calls this, unless the model is that fault.
         unsafe { self.scope().count.increment(is_owner) };
     }
 
@@ -125,7 +126,7 @@ impl<C: Count> SendPtr<Scope<C>> {
         // SAFETY: the cell checks that no other thread is there.
         self.scope().results[job].with_mut(|result| unsafe { *result = 7 });
         ended.fetch_add(1, Relaxed);
-        // SAFETY: the job was counted; the scope may be gone afterwards.
+        // SAFETY: (1) the job was counted; the scope may be gone afterwards. (2) `is_owner`: as in `spawn`.
         unsafe { C::decrement(&raw const (*self.0).count, is_owner) };
     }
 

@@ -1,5 +1,5 @@
 //! `block_on` of a `current_thread` runtime, all real: no root future is forgotten, and the core is not left
-//! lying while a thread could drive; and its end, with wakes in flight.
+//! unused while a thread could drive. Also the end of the runtime, with wakes in flight.
 //!
 //! Whatever is forgotten is a deadlock. The twins of `MainWoken` to `MainClears` say where they would sleep
 //! instead.

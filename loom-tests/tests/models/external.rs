@@ -33,7 +33,7 @@ fn take_part(stage: &Stage, meanwhile: impl FnOnce(usize)) {
 fn a_worker_runs_a_task_and_leaves_around_an_external_thread() {
     static TAKEN: AtomicUsize = AtomicUsize::new(0);
     model(|| {
-        // A runtime with one worker takes none; the other never comes.
+        // A runtime with one worker lets no external thread take part. So there are two, and one never comes.
         let stage = Stage::new(2, 0);
         let has_run = Arc::new(Signal::default());
         let worker = {

@@ -37,13 +37,13 @@ enum Fault {
     Remembers,
     /// The thief asks only if it has seen no thread ask.
     AsksOnce,
-    /// The thread that cancels ends the grants first.
+    /// The thread that cancels ends the budgets first.
     MarksLate,
     /// `CancelFence` is missing.
     EndsUnfenced,
     /// `BudgetFence` is missing.
     GrantsUnfenced,
-    /// The owner asks before it grants.
+    /// The owner asks before it sets the budget.
     AsksEarly,
 }
 
@@ -121,7 +121,7 @@ impl Owner {
         true
     }
 
-    /// How many pushes the grant lasts, `most` at most.
+    /// How many pushes the budget lasts, `most` at most.
     fn push_to_its_end(&mut self, most: i32) -> i32 {
         (0..most).take_while(|_| self.push()).count() as i32
     }
@@ -163,7 +163,7 @@ fn a_grant_ends(fault: Fault) {
     });
 }
 
-/// A thread cancels while a grant is given.
+/// A thread cancels while a budget is set.
 fn a_grant_is_given(fault: Fault) {
     model(move || {
         let grant = Grant::new(fault);
@@ -190,10 +190,11 @@ fn a_computation_that_is_cancelled_is_asked_at_its_next_push() {
             let processor = worker.job_processor().expect("a processor");
             let task = stage.task(async {}).into_raw();
             let pool = processor.shared_ptr().cast();
-            // SAFETY: the task and the flag outlive the region.
+            // SAFETY: (1) the question is asked only while the region is the processor's. The task and the
+            // flag outlive that: the flag is an `Arc` of this frame, and the task is cancelled at the end.
             let question = unsafe { Question::new(task, pool, NonNull::from(&*is_cancelled)) };
             let region = Region::cancellable(question);
-            // SAFETY: (1) the region is replaced below.
+            // SAFETY: (1) the region lives in this frame, and is replaced below.
             unsafe { processor.replace_region(&region, Tag::NONE) };
             let canceller = {
                 let (stage, is_cancelled) = (stage.clone(), is_cancelled.clone());

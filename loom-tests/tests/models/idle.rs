@@ -3,14 +3,14 @@
 //!
 //! A worker that would park ends its thread instead and counts as asleep; after all threads have ended, the
 //! unparked workers live on, one after the other. Then no task may be left, although some workers may be
-//! *stuck* in the task they took: a thread that relies on a searcher must not be betrayed if the searcher
+//! *stuck* in the task they took: if a thread relies on a searcher, its task is run even if the searcher
 //! finds something else.
 //!
 //! Actors: threads outside that push into the real injector; workers that run, search and sleep, one of them
 //! in the driver (picked only if no other sleeps); a worker that pushes into its own ring. Jobs, workers that
 //! wait for latches, and spare workers are in `idle_jobs.rs`.
 //!
-//! Bounds: up to three threads beside the main one, up to three workers, three tasks, rings of four slots.
+//! Bounds: up to three threads beside the main one, up to three workers, two tasks, rings of four slots.
 
 mod twin;
 
@@ -278,23 +278,23 @@ fn pushes_from_outside<P: Protocol, const N: usize>(
     });
 }
 
-/// One falls asleep.
+/// One worker falls asleep.
 fn a_worker_falls_asleep<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static) {
     pushes_from_outside(protocol, [Begin::Running(FOR_EVER)], None, 0, 1);
 }
 
-/// One searches and falls asleep, one sleeps already, in the driver.
+/// One worker searches and falls asleep, and one sleeps already, in the driver.
 fn a_searcher_and_a_sleeper<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static) {
     pushes_from_outside(protocol, [Begin::Asleep, Begin::Searching(FOR_EVER)], Some(0), 0, 1);
 }
 
-/// One searches and gets stuck in what it finds; the other sleeps.
+/// One worker searches and gets stuck in what it finds; the other sleeps.
 fn a_searcher_finds_other_work<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static) {
     pushes_from_outside(protocol, [Begin::Searching(1), Begin::Asleep], None, 1, 1);
 }
 
-/// Two threads push while one worker falls asleep; the second is itself a worker that takes the first task it
-/// meets, and then pushes and is stuck.
+/// Two threads push while one worker falls asleep. The second pusher is itself a worker: it takes the first
+/// task that it meets, pushes, and is stuck.
 fn two_push_to_one_that_falls_asleep<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static) {
     model(move || {
         let world = World::new(protocol(), 2, 2, None);
@@ -344,8 +344,8 @@ fn a_worker_shares<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static
 }
 
 /// A worker makes a task visible and blocks, or is long at another task, so that it is like a thread outside.
-/// No worker overlooks the task, neither in the injector nor in the worker's ring; unless the workers that
-/// fall asleep without having searched leave out the rings.
+/// No worker overlooks the task, neither in the injector nor in the worker's ring, unless SleepLook leaves
+/// out the rings.
 fn a_worker_blocks<P: Protocol>(
     protocol: impl Fn() -> P + Send + Sync + 'static,
     is_in_ring: bool,

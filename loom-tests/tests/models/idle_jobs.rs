@@ -124,7 +124,7 @@ macro_rules! stories {
     )*};
 }
 
-/// What an act says that runs nothing itself.
+/// What an act returns if it runs nothing itself.
 const NOTHING: Vec<usize> = Vec::new();
 
 stories! {
@@ -218,15 +218,15 @@ stories! {
     TaskAgainstSurplus: 1,
         [role(Kind::Waiter, Begin::Asleep), role(Kind::Worker, Begin::Surplus)],
         [|w| { w.push_task(0); NOTHING }], [];
-    /// A worker wakes by itself and is stuck at once; an injected job's pusher finds it counted but without a
-    /// bit, and meanwhile a task's pusher relies on the former. Two workers wait for latches, and a spare one
-    /// rests.
+    /// A worker wakes by itself and is stuck at once. An injected job's pusher finds this worker counted but
+    /// without a bit. Meanwhile a task's pusher relies on the job's pusher. Two workers wait for latches, and
+    /// a spare one rests.
     TaskLeftToAPusher: 2,
         [role(Kind::Busy, Begin::Asleep), stuck(Kind::Waiter, Begin::FastAsleep),
             role(Kind::Waiter, Begin::FastAsleep), role(Kind::Worker, Begin::Resting)],
         [|w| wake_by_itself(w), |w| { w.push_task(0); NOTHING },
             |w| { w.push_injected(1, Work::Job); NOTHING }], [1];
-    /// ... a task's pusher finds it so, and a job's pusher relies on the former.
+    /// ... a task's pusher finds this worker so, and a job's pusher relies on the task's pusher.
     JobLeftToAPusher: 2,
         [role(Kind::Busy, Begin::Asleep), role(Kind::Waiter, Begin::FastAsleep)],
         [|w| wake_by_itself(w), |w| { w.push_injected(0, Work::Job); NOTHING },

@@ -1,7 +1,7 @@
 //! The injector. Each item is taken exactly once, by a thread that sees what its pusher wrote. Its length,
 //! read without the lock, hides no item from a thread that may rely on it.
 //!
-//! Bounds: two producers, one consumer beside them, up to five items, a ring of four slots.
+//! Bounds: two producers, one consumer beside them, up to four items, a ring of four slots.
 
 use std::ptr::NonNull;
 use std::sync::Arc;

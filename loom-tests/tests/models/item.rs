@@ -13,7 +13,8 @@ pub struct Item {
     next: Next<Item>,
 }
 
-// SAFETY: the link is a field of the item, and no code here touches it.
+// SAFETY: (1) the link is a field of the item, always the same one. (2) It lives as long as the item. (3) No
+// code here touches it.
 unsafe impl Linked for Item {
     unsafe fn next(item: NonNull<Self>) -> NonNull<Next<Self>> {
         // SAFETY: the caller guarantees that `item` is live.

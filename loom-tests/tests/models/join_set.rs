@@ -107,8 +107,8 @@ fn a_set_that_waits_is_woken_for_a_task_that_comes_later() {
     });
 }
 
-/// One task ends meanwhile. Another has ended, or ends later. (Two at once are two pushers of an inbox that is
-/// closed: see `inbox.rs`.)
+/// One task ends meanwhile. Another has ended, or ends later. (Two at once are two pushers of an inbox that
+/// is closed: see `inbox.rs`.)
 fn a_task_ends_while_the_set_is_dropped(other_has_ended: bool) {
     model(move || {
         let mut running = start(1);

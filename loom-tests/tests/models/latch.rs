@@ -1,9 +1,9 @@
 //! A latch and its owner: the owner is up once the latch is set, however often it was woken for something
 //! else, and sees what came before; and the setter touches nothing that the owner may have freed by then.
 //!
-//! The owner frees the frame with the latch as soon as it sees that it is set, and the pool after that;
+//! The owner frees the frame with the latch as soon as it sees the latch set, and the pool after that;
 //! `poison.rs` catches a thread that comes too late. A sleep that lasts too long is a deadlock, which ends
-//! the whole process; so the twins do not sleep, they say where they would.
+//! the whole process. So the twins do not sleep; they say where they would.
 //!
 //! Bounds: an owner with up to four sleeps, a setter, and a thread that wakes the owner for nothing.
 
@@ -83,7 +83,7 @@ impl Sleeper {
     }
 }
 
-// SAFETY: (1) the parker is in the same allocation; (2) which the result keeps.
+// SAFETY: (1) the pool is the allocation that has the parker. (2) The result of `hold` keeps that allocation.
 unsafe impl Owner for Sleeper {
     type Hold = Arc<Self>;
 
@@ -96,7 +96,7 @@ unsafe impl Owner for Sleeper {
     }
 
     unsafe fn unpark(owner: NonNull<Self>) {
-        // SAFETY: kept, by the caller's word.
+        // SAFETY: the caller guarantees that the pool is kept.
         let sleeper = unsafe { owner.as_ref() };
         sleeper.parker.unpark(&sleeper.driver);
     }
@@ -120,7 +120,7 @@ fn a_worker_of_the_same_pool(wakes: usize) {
             thread::spawn(move || sleeper.parker.unpark(&sleeper.driver))
         });
         let others: Vec<_> = others.collect();
-        // SAFETY: it is ours, and free once the latch is set.
+        // SAFETY: the frame is ours to free, and no other thread uses it once its latch is set.
         unsafe {
             sleeper.wait(&(*frame).latch);
             Frame::leave(frame);
@@ -155,7 +155,7 @@ fn a_pool_stays_until_a_setter_from_another_pool_is_done_with_it() {
                 unsafe { Frame::finish(frame.0) };
             }
         });
-        // SAFETY: it is ours, and free once the latch is set.
+        // SAFETY: the frame is ours to free, and no other thread uses it once its latch is set.
         unsafe {
             sleeper.wait(&(*frame).latch);
             Frame::leave(frame);
@@ -181,7 +181,7 @@ fn a_thread(is_woken: bool) {
             let owner = runtime::internals::thread::current();
             thread::spawn(move || owner.unpark())
         });
-        // SAFETY: it is ours, and free once the latch is set.
+        // SAFETY: the frame is ours to free, and no other thread uses it once its latch is set.
         unsafe {
             (*frame).latch.wait();
             Frame::leave(frame);
@@ -218,7 +218,7 @@ fn a_worker_of_a_twin(fault: Fault) {
             let pool = pool.clone();
             move || pool.unpark()
         });
-        // SAFETY: it is ours, and free once the latch is set.
+        // SAFETY: the frame is ours to free, and no other thread uses it once its latch is set.
         let is_up = unsafe { (*frame).latch.wait(&pool) };
         if is_up {
             // SAFETY: the latch is set.

@@ -32,12 +32,12 @@ trait Slot: Send + Sync + 'static {
 
 impl Slot for LifoSlot {
     unsafe fn push(&self, task: Runnable) -> Option<Runnable> {
-        // SAFETY: the caller's word is the same.
+        // SAFETY: the caller guarantees the same.
         unsafe { LifoSlot::push(self, task) }
     }
 
     unsafe fn pop(&self) -> Option<Runnable> {
-        // SAFETY: the caller's word is the same.
+        // SAFETY: the caller guarantees the same.
         unsafe { LifoSlot::pop(self) }
     }
 

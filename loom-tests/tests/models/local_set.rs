@@ -93,7 +93,7 @@ fn a_foreign_wake_reaches_a_set_that_runs_or_sleeps() {
             }
         });
         block_on(local.run_until(async {
-            // It goes on beside the wake.
+            // The set runs another task beside the wake.
             spawn_local(async {}).await.unwrap();
             task.await.unwrap();
         }));
@@ -183,7 +183,7 @@ mod twins {
         LeavesTheClaimed,
         /// The thread that frees decides by a second look, not by its change.
         LooksAgain,
-        /// A foreign thread counts in the owner's number, which is not atomic.
+        /// Another thread counts in the owner's number, which is not atomic.
         CountsForTheOwner,
     }
 

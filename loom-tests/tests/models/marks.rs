@@ -31,7 +31,7 @@ fn stage() -> (Arc<Stage>, Arc<Signal>, Arc<Count>) {
     (Stage::with_deadlock_handler(2, handler), is_reported, reports)
 }
 
-/// A worker falls asleep while another is marked, and waits for the report.
+/// A worker falls asleep while another is marked. The marked worker waits for the report.
 #[test]
 fn a_deadlock_is_reported_once() {
     model(|| {

@@ -29,7 +29,7 @@ fn start_monitor(stage: &Arc<Stage>, is_up: &Arc<Signal>) -> thread::JoinHandle<
     })
 }
 
-/// A worker, its loop and its sleep beside a monitor that goes to rest, and `wake`, which gives it a task
+/// A worker, with its loop and its sleep, beside a monitor that goes to rest. `wake` gives the worker a task
 /// that lasts until the monitor is up.
 fn a_worker_wakes(wake: impl Fn(&Stage, runtime::internals::task::Runnable) + Send + Sync + 'static) {
     model(move || {
@@ -66,7 +66,7 @@ fn it_sees_a_worker_that_wakes_by_itself() {
 fn it_sees_a_worker_that_comes_back_from_a_call_that_blocked() {
     model(|| {
         let (stage, is_up) = (Stage::new(2, 0), Arc::new(Signal::default()));
-        // Or it would not rest.
+        // Otherwise the monitor would not rest.
         stage.shared().away.permanent_comes();
         stage.shared().idle.announce_sleep(1, false);
         let monitor = start_monitor(&stage, &is_up);
@@ -89,7 +89,8 @@ fn it_sees_a_worker_that_is_not_marked_any_more() {
         stage.act(0, |_| {
             let mark = mark_blocked();
             stage.shared().away.permanent_comes();
-            // Or it would not rest; and not before, or the worker's queues would be left to it.
+            // Otherwise the monitor would not rest. This comes after the mark, because the marked worker
+            // would leave its queues to a worker that sleeps.
             stage.shared().idle.announce_sleep(1, false);
             thread::spawn(move || mark_unblocked(mark)).join().unwrap();
             is_up.wait();

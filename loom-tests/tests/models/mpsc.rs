@@ -1,5 +1,5 @@
-//! mpsc: every value is received once, in its sender's order; the receiver does not sleep over one, nor over
-//! the end.
+//! mpsc: every value is received once, in its sender's order; the receiver sleeps through no value, nor
+//! through the end.
 //!
 //! Bounds: two senders, blocks of two values (so three values use two blocks). The payload is a loom `Arc`,
 //! whose leak or second drop a model reports.
@@ -166,7 +166,6 @@ mod twins {
                 word = actual;
             }
             let at = word / ONE;
-            // SAFETY: PARKED was cleared by us, so the slot is ours; a bug is what the model is to find.
             let take = || {
                 // SAFETY: the thread that cleared PARKED has the slot; whether that is so is what the cell
                 // checks.
@@ -232,7 +231,7 @@ mod twins {
             let mut result = poll(std::pin::pin!(std::future::poll_fn(|cx| twin.poll(0, cx))), &first);
             let mut next = Poll::Pending;
             if result.is_pending() {
-                // Another task of the same receiver happens to poll it: a second look at the same place.
+                // The receiver is polled once more: a second look at the same place.
                 result = poll(std::pin::pin!(std::future::poll_fn(|cx| twin.poll(0, cx))), &first);
             }
             if result.is_ready() {

@@ -109,7 +109,7 @@ fn a_broadcast_does_not_use_up_a_single_notification() {
         broadcaster.join().unwrap();
         assert!(flag.is_set());
         assert!(poll(waiting.as_mut(), &flag).is_ready());
-        // Either the waiter took the single one, or it was kept; never both, never neither for ever.
+        // Whether the waiter took the single notification or it was kept, the next one arrives.
         drop(waiting);
         notify.notify_one();
         assert!(poll(std::pin::pin!(notify.notified()), &flag).is_ready());

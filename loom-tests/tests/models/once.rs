@@ -2,7 +2,7 @@
 //! that gives up is followed by the next.
 //!
 //! Bounds: two threads. The value is a loom cell that is read by all and written once, so a value that is
-//! seen too early is found; it is a loom `Arc`, too, so one that is leaked or dropped twice is.
+//! seen too early is found. It is a loom `Arc`, too, so a value that is leaked or dropped twice is found.
 
 use std::sync::Arc as StdArc;
 

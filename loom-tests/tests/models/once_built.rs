@@ -1,7 +1,7 @@
 //! loom's `model` and `thread` for closures in boxes.
 //!
-//! loom compiles its whole scheduler anew for each closure's type. With some five hundred models and seven
-//! hundred threads, that was two thirds of the code that is compiled.
+//! The compiler builds loom's whole scheduler anew for each closure's type. With some five hundred models and
+//! seven hundred threads, that was two thirds of the code that is compiled.
 
 /// [`loom::model`].
 pub fn model(model: impl Fn() + Send + Sync + 'static) {

@@ -4,7 +4,7 @@
 //!
 //! Loom's cell finds an access to a table from two threads. Poison finds an access to a freed cell.
 //!
-//! Bounds: one worker's table, up to three tasks, two threads beside the owner.
+//! Bounds: one worker's table, up to four tasks, two threads beside the owner.
 
 mod twin;
 

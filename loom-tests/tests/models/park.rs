@@ -1,8 +1,8 @@
-//! Sleeping: no unpark is lost, wherever the thread sleeps, and what came before it is seen; and the worker
-//! that sleeps in the driver is up in time for the timers that others rely on it for.
+//! Sleeping: no unpark is lost, wherever the thread sleeps, and the sleeper sees what came before the unpark.
+//! The worker that sleeps in the driver is up in time for the timers that other workers leave to it.
 //!
 //! A model has no time: a limit below an hour is over at once, a longer one never. So a sleep that lasts too
-//! long is a deadlock, which loom reports. As it then ends the whole process, the twins do not sleep; they
+//! long is a deadlock, which loom reports. The report ends the whole process. So the twins do not sleep; they
 //! say where they would.
 //!
 //! Bounds: one sleeper with two sleeps, two threads that unpark; one sleep in the driver against one timer.
@@ -83,7 +83,7 @@ const EMPTY: u32 = 0;
 const PARKED: u32 = 1;
 const NOTIFIED: u32 = 3;
 
-/// A copy of the parker with one place to sleep, which is said, not done.
+/// A copy of the parker with one place to sleep. It does not sleep, but says that it would.
 struct Twin {
     state: AtomicU32,
     /// The token of the place to sleep. Orders nothing by itself.
@@ -96,7 +96,7 @@ impl Twin {
         if self.fault == fault { Relaxed } else { strong }
     }
 
-    /// Says whether the sleep is over.
+    /// Returns false where the thread would sleep on.
     fn park(&self) -> bool {
         if self.fault == Parked::BeginStores {
             self.state.store(PARKED, Release);
@@ -124,7 +124,8 @@ impl Twin {
     }
 }
 
-/// As [`two_unparks`], with a twin: if it sleeps in the end, then not because an unpark was lost.
+/// As [`two_unparks`], with a twin: if the sleeper sleeps on at the end, a token is there that ends the
+/// sleep.
 fn two_unparks_of_a_twin(fault: Parked) {
     model(move || {
         let twin = Twin { state: AtomicU32::new(EMPTY), is_token_set: AtomicBool::new(false), fault };
@@ -182,11 +183,12 @@ struct Timer<'a> {
 }
 
 impl<'a> Timer<'a> {
-    /// Says besides whether the poller has to be told.
+    /// Registers a timer. Also returns whether the poller has to be told.
     fn register(driver: &'a Driver, wheel: usize, deadline: u64) -> (Self, bool) {
         let timer = Self { entry: Box::new(TimerEntry::new()), wheel, driver };
         let time = driver.time().expect("the models have time");
-        // SAFETY: a new entry, which stays in its box until `drop` takes it out.
+        // SAFETY: (1) a new entry, which this timer owns. (2) It stays in its box until `drop` has taken it
+        // out of the wheel; a timer that is forgotten leaks the box.
         let registered =
             unsafe { time.register(&timer.entry, time.shard(wheel), deadline, Waker::noop().clone()) };
         let must_tell = registered.expect("not shut down");
@@ -197,7 +199,7 @@ impl<'a> Timer<'a> {
 impl Drop for Timer<'_> {
     fn drop(&mut self) {
         let time = self.driver.time().expect("the models have time");
-        // SAFETY: registered in this wheel.
+        // SAFETY: this timer owns the entry, and registered it in this wheel.
         drop(unsafe { time.shard(self.wheel).cancel(&self.entry) });
     }
 }
@@ -254,7 +256,7 @@ fn a_worker_sleeps_untimed_only_if_the_poller_is_up_in_time() {
         });
         let (timer, _) = Timer::register(&driver, 0, NEAR);
         if driver.own_timeout(0).is_some() {
-            // It is on its own, and the poller may sleep for ever.
+            // This worker sleeps timed, and the poller may sleep for ever: its sleep is ended here.
             driver.unpark();
         }
         poller.join().unwrap();

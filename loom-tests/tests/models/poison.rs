@@ -29,16 +29,16 @@ impl Poison {
     }
 }
 
-// SAFETY: the system's allocator, later.
+// SAFETY: the blocks are the system allocator's. A freed block goes back to it once, immediately or later.
 unsafe impl GlobalAlloc for Poison {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees the same.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         if layout.size() > LARGEST {
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees the same.
             return unsafe { System.dealloc(block, layout) };
         }
         // SAFETY: the block was allocated with this layout, and is not used any more.

@@ -111,7 +111,7 @@ fn shut_down(source: &Arc<Source>) {
     foreign.wake_all();
 }
 
-/// As above on a source of some kind, where the events say `flag`.
+/// As [`no_event_is_lost`], on a source of some kind, where the events say `flag`.
 fn no_event_of_kind_is_lost(
     kind: SourceKind,
     flag: Ready,
@@ -154,7 +154,7 @@ fn a_task_at_a_pipe_misses_no_close() {
     });
 }
 
-/// The twin, as the next one.
+/// The twin: the task clears the present flags, not those on which the operation relied.
 #[test]
 #[should_panic(expected = "asleep, with bytes to read")]
 fn twin_a_close_is_lost_if_it_is_cleared_without_its_tick() {
@@ -165,7 +165,7 @@ fn twin_a_close_is_lost_if_it_is_cleared_without_its_tick() {
     });
 }
 
-/// The twin: it clears the present flags, not those on which the operation relied.
+/// The twin: the task clears the present flags, not those on which the operation relied.
 #[test]
 #[should_panic(expected = "asleep, with bytes to read")]
 fn twin_a_clear_without_its_tick_loses_an_event() {

@@ -165,7 +165,7 @@ impl<R: Reserve> Task<R> {
     /// The poll ends the task.
     fn complete(&self) {
         self.touch();
-        // SAFETY: as above.
+        // SAFETY: the model's first thread polls, and so completes.
         let reserved = unsafe { self.reserve.count() };
         let mut now = self.state.load();
         let was_last = loop {

@@ -144,7 +144,7 @@ fn overflow_against_a_thief<R: Ring>(make: impl Fn(u64) -> R + Send + Sync + 'st
     });
 }
 
-/// A thief steals from another thief while that one steals.
+/// A thief steals from another thief, while the other thief steals from the owner.
 fn a_thief_robs_a_thief<R: Ring>(make: impl Fn(u64) -> R + Send + Sync + 'static) {
     model(move || {
         let world = World::new(&make, 3, 5);

@@ -21,7 +21,7 @@ fn holders_of_the_only_permit_exclude_each_other() {
         let data = Arc::new(UnsafeCell::new(0));
         let work = |semaphore: StdArc<Semaphore>, data: Arc<UnsafeCell<i32>>| {
             let permit = block_on(semaphore.acquire()).unwrap();
-            // SAFETY: the permit is ours.
+            // SAFETY: the only permit is ours, so no other thread is here. The cell checks that.
             data.with_mut(|data| unsafe { *data += 1 });
             drop(permit);
         };

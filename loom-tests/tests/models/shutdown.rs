@@ -1,10 +1,10 @@
-//! The end of a runtime, `shutdown.rs`: every task ends exactly once, and none is left in a queue, whichever
-//! threads poll, wake and spawn meanwhile; and the references of `reference.rs` come out right, whichever
-//! threads took and dropped them.
+//! The end of a runtime, `scheduler/lifecycle.rs`: every task ends exactly once, and none is left in a queue,
+//! whichever threads poll, wake and spawn meanwhile; and the references of `reference.rs` come out right,
+//! whichever threads took and dropped them.
 //!
 //! Tasks, their tables, the injector and the workers' rings are real; the two workers, their steps and the
-//! references are copies, with at most one bug. What is forgotten is a future that is not dropped, a cell
-//! that leaks, a task in a queue, or a reference.
+//! references are copies, with at most one bug. A model fails if a future is not dropped, a cell leaks, a
+//! task is left in a queue, or a reference is not given up.
 //!
 //! Bounds: two workers with a ring, two threads outside: one wakes a task, one spawns one. One task waits,
 //! one is newborn in the second worker's ring.
@@ -45,8 +45,9 @@ enum Fault {
 const BIAS: i64 = 1 << 32;
 
 loom::thread_local! {
-    /// The worker that the calling thread is, and whether its table is its own.
+    /// The number of the worker that the calling thread is: its *seat*.
     static WORKER: Cell<Option<usize>> = Cell::new(None);
+    /// Whether the worker may use its table, because it has not lent it.
     static IS_SEATED: Cell<bool> = Cell::new(false);
     /// A worker's own count of references.
     static OWN_COUNT: Cell<i64> = Cell::new(0);
@@ -85,7 +86,7 @@ impl Runtime {
         })
     }
 
-    /// A task, whose reference a worker takes at once, and others in `spawn`.
+    /// Makes a task. A worker counts the task's reference here; any other thread counts it in `spawn`.
     fn task(&self) -> (Runnable, Arc<Life>) {
         if Self::is_worker() {
             OWN_COUNT.with(|count| count.set(count.get() + 1));
@@ -186,7 +187,7 @@ impl Runtime {
         self.has_begun.swap(true, SeqCst);
     }
 
-    /// `WindDown`, after the poll that the worker is in; the last goes on with `CloseAll`.
+    /// `WindDown`, after the poll that the worker is in; the last worker goes on with `FinishTasks`.
     fn leave(&self, index: usize) {
         let mut has_looked = false;
         loop {
@@ -216,7 +217,7 @@ impl Runtime {
         }
     }
 
-    /// `CloseAll`.
+    /// `FinishTasks`.
     fn finish(&self) {
         let newborns = self.injector.close() + self.late.load(Relaxed) as u64;
         self.references.fetch_add(newborns as i64, AcqRel);
@@ -235,7 +236,7 @@ impl Runtime {
 // SAFETY: (1) is what the models are about; (2) they keep the runtime.
 unsafe impl Schedule for Runtime {
     unsafe fn schedule(this: NonNull<Self>, task: Runnable) {
-        // SAFETY: valid by the caller's word.
+        // SAFETY: the caller guarantees that it is valid.
         let this = unsafe { this.as_ref() };
         match WORKER.with(Cell::get) {
             Some(index) => this.push(index, task),
@@ -244,7 +245,7 @@ unsafe impl Schedule for Runtime {
     }
 
     unsafe fn reschedule(this: NonNull<Self>, task: Runnable) {
-        // SAFETY: passed on.
+        // SAFETY: the caller guarantees the same.
         unsafe { Self::schedule(this, task) }
     }
 
@@ -253,8 +254,8 @@ unsafe impl Schedule for Runtime {
     }
 
     unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool {
-        // SAFETY: valid, by the word of the caller, which owns the task's `SCHEDULED`; this thread is the
-        // worker of its seat.
+        // SAFETY: the caller, which owns the task's `SCHEDULED`, guarantees that it is valid. This thread is
+        // the worker of its seat. A task is adopted once.
         unsafe { this.as_ref().owned.enter(task, Self::seat()) }
     }
 
@@ -268,7 +269,7 @@ unsafe impl Schedule for Runtime {
     }
 
     unsafe fn allocate(this: NonNull<Self>, layout: Layout) -> NonNull<u8> {
-        // SAFETY: valid, by the caller's word; a cell is no empty type.
+        // SAFETY: the caller guarantees that it is valid. A cell is no empty type.
         unsafe {
             this.as_ref().made.fetch_add(1, Relaxed);
             NonNull::new(alloc(layout)).expect("models are small")
@@ -297,7 +298,8 @@ enum Outside {
     SpawnsAndWakes,
 }
 
-/// The first worker's thread begins the shutdown; the second polls one task more if it does not see it yet.
+/// The first worker's thread begins the shutdown. The second worker polls one more task if it does not see
+/// yet that the shutdown has begun.
 fn a_shutdown(fault: Fault, outside: Outside) {
     model(move || {
         let runtime = Runtime::new(fault);

@@ -43,7 +43,7 @@ fn a_task_runs_while_the_only_worker_is_blocked() {
 #[test]
 fn one_comes_for_a_stalled_worker_and_rests_then() {
     let mut builder = loom::model::Builder::new();
-    // A spare worker and another, and all that they do.
+    // A spare worker and another worker have many steps: at most one preemption.
     builder.preemption_bound = builder.preemption_bound.map(|bound| bound.min(1));
     builder.check(|| {
         let stage = Stage::new(1, 1);

@@ -46,7 +46,7 @@ unsafe extern "C" fn mmap(
             return std::ptr::with_exposed_provenance_mut(stack.0);
         }
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees what the C library asks for, and the system call asks for the same.
     let mapped = unsafe { syscall(SYS_mmap, address, length, protection, flags, file, offset) } as usize;
     let mapped = std::ptr::with_exposed_provenance_mut(mapped);
     if is_stack && mapped != MAP_FAILED {
@@ -70,6 +70,6 @@ unsafe extern "C" fn munmap(address: *mut c_void, length: size_t) -> c_int {
             return 0;
         }
     }
-    // SAFETY: the caller's.
+    // SAFETY: as in `mmap`.
     unsafe { syscall(SYS_munmap, address, length) as c_int }
 }

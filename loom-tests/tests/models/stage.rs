@@ -1,7 +1,8 @@
 //! The real shared state of a runtime, without threads of its own: the threads of a model are its permanent
 //! workers. Spare workers, if some are allowed, are real threads.
 //!
-//! They keep alive for ever, and nothing is ever due: a model has no time.
+//! Spare workers keep their threads for ever, because a model has no time. There is no driver, so no event
+//! comes and no timer is due.
 
 use std::future::Future;
 use std::ptr::NonNull;
@@ -46,7 +47,7 @@ impl Stage {
         unsafe { self.0.as_ref() }
     }
 
-    /// Runs `f` as permanent worker `index`, which leaves then.
+    /// Runs `f` as permanent worker `index`, which then leaves.
     pub fn act<R>(&self, index: usize, f: impl FnOnce(&Worker) -> R) -> R {
         // SAFETY: the stage counts as a worker; a model has one thread for each worker.
         let start = unsafe { WorkerStart::new(self.0, index) };
@@ -65,7 +66,8 @@ impl Stage {
         });
         // For the workers that wind down: this one counts as asleep.
         self.shared().away.arrive(|| false);
-        self.shared().add_references(worker.take_references());
+        // SAFETY: (1) BIAS keeps the state until the stage leaves. (2) The number is the worker's own count.
+        unsafe { self.shared().add_references(worker.take_references()) };
         drop(start);
         result
     }

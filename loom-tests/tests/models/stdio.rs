@@ -2,7 +2,8 @@
 //! moment. Standard output: what was written is out when the drains of its runtime have ended, in order, and
 //! a task that flushes is woken.
 //!
-//! Bounds: two bytes; the thread of the input has no patience; two runtimes with a drain each.
+//! Bounds: two bytes; the input's thread leaves as soon as no bytes are wanted, because a model has no time;
+//! two runtimes with a drain each.
 
 use std::task::{Context, Poll, Waker};
 
@@ -95,7 +96,7 @@ fn a_byte_that_a_reader_does_not_wait_for_any_more_is_there_for_the_next() {
     });
 }
 
-/// The output, what was written to it, and the threads that were started for each runtime.
+/// The output, and what was written to it.
 struct Recorded {
     output: Arc<Output>,
     written: Arc<Mutex<Vec<u8>>>,

@@ -5,7 +5,7 @@
 //! are dropped once. A task that waits for the output is woken. The cell is freed once, and not touched
 //! afterwards (freed memory is poisoned).
 //!
-//! Bounds: one task of two polls, two threads beside the one that makes it.
+//! Bounds: one or two tasks of a few polls, two threads beside the one that makes them.
 
 pub mod board;
 
@@ -254,8 +254,8 @@ fn the_last_reference_may_go_anywhere() {
     });
 }
 
-/// A foreign thread wakes a task. A worker runs the task, which frees the cell, and gives up the scheduler.
-/// The scheduler would end while the foreign thread is still inside of it, unless that thread keeps the cell.
+/// A thread outside wakes a task. A worker runs the task, which frees the cell, and gives up the scheduler.
+/// The scheduler would end while the thread outside is still inside of it, unless that thread keeps the cell.
 fn the_scheduler_ends_behind_a_foreign_wake(schedules: Schedules) {
     model(move || {
         let board = Board::with(schedules);

@@ -21,7 +21,7 @@ use twin::{Fault, Twin, Word};
 /// A task. The rules of `task/mod.rs` say which thread touches its fields.
 struct Task<W> {
     word: W,
-    /// The number of times that it is in the queue.
+    /// The number of times that the task is in the queue.
     queue: Mutex<usize>,
     /// Relaxed: made visible by the wake.
     is_ready: AtomicBool,
@@ -195,8 +195,8 @@ impl<W: Word> Task<W> {
     }
 }
 
-/// Three wakes, one of which has something to say, while two threads run queued tasks. The first wake queues
-/// the task, the second sets NOTIFIED, the third finds it set.
+/// Three wakes, one of which follows a write that makes the task ready, while two threads run queued tasks.
+/// The first wake queues the task, the second sets NOTIFIED, the third finds it set.
 fn wakes<W: Word>(word: impl Fn() -> W + Send + Sync + 'static) {
     meet(word, 3, Task::wake, |task| {
         task.wake();
@@ -204,14 +204,14 @@ fn wakes<W: Word>(word: impl Fn() -> W + Send + Sync + 'static) {
     });
 }
 
-/// Two threads of the scheduler wake by value, one of which has something to say, while two threads run
-/// queued tasks. The last reference may go with a wake.
+/// Two threads of the scheduler wake by value, while two threads run queued tasks. One of the wakes follows a
+/// write that makes the task ready. The last reference may go with a wake.
 fn wakes_by_value<W: Word>(word: impl Fn() -> W + Send + Sync + 'static) {
     meet(word, 2, Task::wake_by_value, Task::wake_by_value);
 }
 
-/// A thread has something to say and does `tell`. Another does `wake` and runs the queued task, as the
-/// model's own thread does. They have `wakers` wakers. The task finishes, and is freed.
+/// One thread makes the task ready, and then does `tell`. Another does `wake` and runs the queued task, as
+/// the model's own thread does. The two threads have `wakers` wakers. The task finishes, and is freed.
 fn meet<W: Word>(
     word: impl Fn() -> W + Send + Sync + 'static,
     wakers: usize,
@@ -300,8 +300,8 @@ fn a_handle<W: Word>(word: impl Fn() -> W + Send + Sync + 'static, is_dropped: b
     });
 }
 
-/// The handle is polled when the task may be done already. It is a model of its own, because it costs a
-/// preemption above.
+/// The handle is polled when the task may be done already. This is a model of its own, because in `a_handle`
+/// it would cost a preemption.
 fn a_late_handle<W: Word>(word: impl Fn() -> W + Send + Sync + 'static) {
     model(move || {
         let task = Task::new(word(), 1);

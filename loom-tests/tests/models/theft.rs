@@ -1,11 +1,11 @@
 //! The tasks that the monitor takes from a stuck worker, step `Rescue` of `scheduler/away/monitor/mod.rs`.
-//! Each task is taken once, by a thread that sees it, also if the owner is not stuck after all and another
-//! thief comes.
+//! Each task is taken once, by a thread that sees what its pusher wrote, also if the owner is not stuck after
+//! all and another thief comes.
 //!
-//! The queues are real. The monitor's two ways to take tasks are copies of a few lines. The twins have a bug
-//! in those, or a ring of `ring/twin.rs`. (For the slot, see `lifo.rs`.)
+//! The queues are real. The way in which the monitor takes tasks is a copy of a few lines. The twins have a
+//! bug in those, or a ring of `ring/twin.rs`, whose indices wrap on the way. (For the slot, see `lifo.rs`.)
 //!
-//! Bounds: an owner with three tasks, a thief, the monitor; of the ring, the last slots before the wrap.
+//! Bounds: an owner with three tasks, which pushes a fourth; a thief; the monitor.
 
 use std::sync::Arc;
 
@@ -20,9 +20,9 @@ use super::ring::{Ring, START};
 #[derive(Clone, Copy, PartialEq)]
 enum Slip {
     None,
-    /// The tasks that it stole behind the first one stay in its own ring.
+    /// The tasks that the monitor stole behind the first one stay in its own ring.
     KeepsTheRest,
-    /// It steals into the ring of a thief.
+    /// The monitor steals into the ring of a thief.
     BorrowsHands,
 }
 

@@ -32,12 +32,12 @@ impl<T: 'static> Queue<T> for TicketQueue<T> {
     }
 
     unsafe fn push(&self, item: *mut T) {
-        // SAFETY: (1).
+        // SAFETY: the caller guarantees the same.
         unsafe { self.push(item) }
     }
 
     unsafe fn take(&self) -> *mut T {
-        // SAFETY: (1).
+        // SAFETY: the caller guarantees the same.
         unsafe { self.take() }
     }
 }
@@ -65,14 +65,15 @@ impl<Q: Queue<Item>> Shared<Q> {
         let item = &self.items[number];
         // SAFETY: by the property under test no thread reads it yet, and the cell checks that.
         item.with_mut(|value| unsafe { *value = number });
-        // SAFETY: each model has one pusher, which hands out the ticket.
+        // SAFETY: (1) each model has one pusher. (2) Each model takes once for each push, after it. (3) A
+        // reference is not null.
         unsafe { self.queue.push(std::ptr::from_ref(item).cast_mut()) }
     }
 
     /// Takes an item, once for each ticket. Returns `None` if no item is there. The models report that when
     /// all threads have ended, because a panic would not wait for the threads.
     fn take(&self) -> Option<usize> {
-        // SAFETY: the caller has a ticket.
+        // SAFETY: (1) the caller has a ticket, and takes once for it. The items live as long as `self`.
         let item = unsafe { self.queue.take().as_ref() };
         // SAFETY: by the property under test it was written before it was pushed, and the cell checks that.
         item.map(|item| item.with(|number| unsafe { *number }))
@@ -130,7 +131,7 @@ fn the_twin_without_a_fault_passes() {
 
 #[test]
 #[should_panic(expected = "an item was taken twice")]
-fn claims_that_hand_nothing_on_find_no_item() {
+fn relaxed_claims_take_an_item_twice() {
     model(two_takers::<Twin<Item, { Fault::CLAIMS_RELAXED }>>);
 }
 

@@ -1,6 +1,6 @@
 //! A timer's entry between its future and the wheel: fire against drop, another waker, the same waker, reset,
-//! shutdown, another fire. Also the handshake of a foreign thread that registers with the thread that is
-//! about to sleep.
+//! shutdown, another fire. Also the handshake between a thread that is no worker and registers a timer, and
+//! the thread that is about to sleep.
 //!
 //! Bounds: one wheel, one or two timers, two threads, one operation each.
 //!
@@ -112,7 +112,8 @@ impl Timer {
     }
 
     fn register(&self, deadline: Deadline, waker: Waker) -> bool {
-        // SAFETY: ours, boxed, not registered, and cancelled before it is freed.
+        // SAFETY: (1) the entry is ours, and not registered. (2) It stays in its box, and each model drops
+        // the box only after the timer has fired, was cancelled, or was shut down.
         unsafe { self.shard.register(&self.entry, deadline, waker) }.is_ok()
     }
 
@@ -378,8 +379,8 @@ fn shutdown_leaves_nobody_asleep() {
     outcomes.assert_all([false, true]);
 }
 
-/// A foreign thread registers while another thread is about to sleep: the sleeper sees the timer, or is
-/// unparked.
+/// A thread that is no worker registers while another thread is about to sleep: the sleeper sees the timer,
+/// or is unparked.
 #[test]
 fn a_sleeper_learns_of_a_foreign_timer() {
     let outcomes = Outcomes::new();
@@ -516,7 +517,7 @@ mod twin {
             self.look() == FIRED && (self.bug == Bug::FiredIsOver || fired_in_time())
         }
 
-        /// P; with the lock if the tick is sooner. Returns false if it has fired.
+        /// TimerPutOff; with the lock if the tick is sooner. Returns false if the timer has fired.
         fn reset(&self, tick: u64) -> bool {
             if tick >= self.due.load(Relaxed) || self.bug == Bug::PutForward {
                 self.due.store(tick, Relaxed);

@@ -51,7 +51,7 @@ fn wait(worker: &Worker, latch: &CoreLatch) {
 /// calls the last function, which waits for all other threads.
 type Waits = fn(&Worker, &CoreLatch, &mut dyn FnMut()) -> bool;
 
-/// What waits for `thread`, once.
+/// Returns a function that waits for `thread` when it is called first.
 fn joins(thread: thread::JoinHandle<()>) -> impl FnMut() {
     let mut thread = Some(thread);
     move || thread.take().into_iter().for_each(|thread| thread.join().unwrap())
@@ -81,11 +81,11 @@ fn a_job_is_injected(waits: Waits) {
         let stage = Stage::new(1, 0);
         stage.act(0, |worker| {
             let job = StackJob::new(null(), WaiterLatch::new(processor(worker)), |_: bool| ());
-            // SAFETY: this frame waits for the latch; the closure has nothing.
+            // SAFETY: (1) this frame waits for the latch. (2) The closure captures nothing and returns `()`.
             let reference = unsafe { job.as_job_ref(Tag::NONE) };
             let pusher = {
                 let stage = stage.clone();
-                // SAFETY: as above.
+                // SAFETY: (1) as above, the job lives until it has run.
                 thread::spawn(move || assert!(unsafe { stage.shared().push_install(reference) }))
             };
             let mut join = joins(pusher);

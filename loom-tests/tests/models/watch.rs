@@ -94,7 +94,7 @@ fn a_nested_read_waits_for_no_sender() {
         let sender = thread::spawn(move || tx.send_modify(|value| value.set(1)));
         let inner = rx.borrow();
         drop(outer);
-        // Not 1: the sender waits for this one, too.
+        // Not 1: the sender waits for this reader, too.
         assert_eq!(inner.get(), 0);
         drop(inner);
         sender.join().unwrap();

@@ -16,7 +16,7 @@ use runtime::internals::scheduler::{Work, Worker};
 use super::once_built::{model, thread};
 use super::stage::{Signal, Stage};
 
-/// A task, and what tells that it has been run.
+/// Pushes a task, and returns the signal that is set when the task has been run.
 fn push(worker: &Worker, stage: &Stage) -> Arc<Signal> {
     let has_run = Arc::new(Signal::default());
     let task = stage.task({
@@ -28,7 +28,7 @@ fn push(worker: &Worker, stage: &Stage) -> Arc<Signal> {
     has_run
 }
 
-/// Has a task, and comes to a split point.
+/// The worker has a task, and comes to a split point.
 fn compute(worker: &Worker, stage: &Stage) -> Arc<Signal> {
     let has_run = push(worker, stage);
     worker.see_to_tasks(worker.job_processor().expect("a processor"), u64::MAX);
@@ -53,7 +53,7 @@ fn a_worker_that_yields_goes_on() {
 #[test]
 fn two_workers_that_yield_go_on() {
     let mut builder = loom::model::Builder::new();
-    // A spare worker, and all that it does.
+    // A spare worker has many steps: at most one preemption.
     builder.preemption_bound = builder.preemption_bound.map(|bound| bound.min(1));
     builder.check(|| {
         let stage = Stage::new(2, 1);

@@ -94,9 +94,8 @@ fn has_job_processors(shared: &NonNull<Shared>) -> bool {
     !unsafe { shared.as_ref() }.is_current_thread()
 }
 
-/// The pool of an injected job that the caller does not wait for, valid as in [`Place::Pool`]. A spare worker
-/// uses its runtime's job processors for the job, and a solitary part makes no difference. None: there is no
-/// pool, so the job runs in place.
+/// The pool of an injected job that the caller does not wait for, valid as in [`Place::Pool`]. A solitary
+/// part makes no difference. None: there is no pool, so the job runs in place.
 ///
 /// A thread that keeps its job processor for good names its own pool, also when that pool is closed.
 pub fn detached_pool() -> Option<NonNull<Shared>> {
@@ -360,7 +359,7 @@ unsafe fn install_and_wait<L: Latch, R: Send>(
     resume(unsafe { job.take_result() })
 }
 
-/// Blocks the calling thread. It has no job processor, but may be a worker all the same: a spare worker.
+/// Blocks the calling thread, which has no job processor.
 fn wait_blocking(latch: &ThreadLatch) {
     block_on::blocking(|| latch.wait());
 }

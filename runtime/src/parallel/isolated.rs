@@ -10,7 +10,7 @@
 //!
 //! Tags are 16 bits of a word, so 65,534 regions can be open at once. Any further region is *solitary*: it
 //! shares nothing, so it waits for nothing. Its thread counts as a thread without a job processor, and its
-//! calls run in place, as on a spare worker.
+//! calls run in place.
 
 use crate::job::{Region, Tag};
 use crate::scheduler::OwnJobs;

@@ -10,7 +10,7 @@ const DEAD: u64 = 0x7000_6465_6164_0002;
 /// The tokens of one program, or of a part of it.
 #[derive(Debug, Default)]
 pub struct Tokens {
-    /// Those of which these are a part.
+    /// The tokens that these are a part of.
     whole: Option<Arc<Tokens>>,
     live: AtomicIsize,
     dropped_twice: AtomicBool,
@@ -20,7 +20,7 @@ pub struct Tokens {
 #[derive(Debug)]
 pub struct Token {
     tokens: Arc<Tokens>,
-    // A copy of the bytes that is dropped as well finds it dead, or itself in memory that was freed.
+    // If a copy of the bytes is dropped as well, it finds DEAD here, or lies in memory that was freed.
     canary: AtomicU64,
 }
 
@@ -51,7 +51,7 @@ impl Tokens {
         self.live.load(SeqCst)
     }
 
-    /// Whether one was dropped again.
+    /// Whether a token was dropped twice.
     pub fn is_any_dropped_twice(&self) -> bool {
         self.dropped_twice.load(SeqCst)
     }

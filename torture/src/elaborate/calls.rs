@@ -253,7 +253,7 @@ impl Maker<'_> {
         };
         needs |= needs_a | needs_b;
         // Both the caller, if it is elsewhere, and the thread that forks wait. If the first closure panics,
-        // it does while it unwinds.
+        // the thread that forks unwinds while it waits.
         let unwound = Ctx { unwinding: second.unwinding, ..inner.clone() };
         self.wait(at, &inner, self.waiting(&unwound), needs);
         if named.is_some() || self.processor(ctx).is_none() {
@@ -297,7 +297,7 @@ impl Maker<'_> {
         if in_place {
             inner.no_close = true;
             job.no_close = true;
-            // From a thread outside, its jobs are roots.
+            // On a thread outside, the jobs of the scope are injected jobs.
             needs |= Set::of(pool, Of::Root) | Set::of(pool, Of::Help);
         }
         let mut kids = at.kids();
@@ -376,8 +376,8 @@ impl Maker<'_> {
         Some((CallOp::Detached { on: named, order, runs, wait, body: Arc::new(body) }, needs))
     }
 
-    /// Whether the thread has a deque for certain. A spare worker has none, and runs parallel calls in
-    /// place.
+    /// Whether a program may rely on the thread's deque. Without `spares` it does not rely on that of a spare
+    /// worker (R26). A call that runs in place has none.
     pub(super) fn has_deque(&self, ctx: &Ctx) -> bool {
         match ctx.place {
             _ if ctx.maybe_in_place => false,

@@ -160,7 +160,7 @@ impl<'a> Maker<'a> {
             uses_global: Cell::new(false),
             has_handler: kinds.has(Kind::Deadlocks) && s[9] % 4 == 1 && !is_single,
             waits_for: drivers,
-            // Each costs as much time as some twenty other programs.
+            // Each pause costs as much time as some twenty other programs.
             has_pauses: s[15] % 4 == 0 || drivers != Drivers::Used || kinds.is_dense(),
             pauses: 0,
         }

@@ -132,7 +132,8 @@ impl Maker<'_> {
                     is_busy: true,
                 };
                 self.waits.push(blocks);
-                // What waits until all is dropped waits for a worker that takes it out of its queue.
+                // Whatever waits until all is dropped also waits for a worker, which takes the computation
+                // out of its queue.
                 Some((AsyncOp::Endless { rt, body: Arc::new(body) }, needs | Set::of(rt, Of::Root)))
             }
             Awaited::InPlace if self.on(Kind::InPlace) => {
@@ -232,11 +233,12 @@ impl Maker<'_> {
                 let (body, mut needs) =
                     self.async_body(at, &Ctx { alone: false, quiet: false, ..ctx.clone() });
                 if kind == OddKind::Joins {
-                    // Whatever thread wakes may have to send the fork to where it belongs.
+                    // The thread that wakes may have to send the fork to the pool where it belongs.
                     let pools = || ctx.runtimes.iter().chain(&ctx.current).copied();
                     let help =
                         pools().fold(Set::of(GLOBAL, Of::Help), |set, pool| set | Set::of(pool, Of::Help));
-                    // It has no deque if it is a blocking one, or drives a `current_thread` runtime.
+                    // That thread has no deque if it is one of the blocking pool, or drives a
+                    // `current_thread` runtime.
                     let holds = pools().fold(Set::NONE, |set, pool| match self.pools[pool] {
                         Pool::Single => set | Set::of(pool, Of::Poll) | Set::of(pool, Of::Closure),
                         _ => set | Set::of(pool, Of::Closure),
@@ -355,7 +357,7 @@ impl Maker<'_> {
     }
 
     pub(super) fn end(&self, n: u8) -> End {
-        // None is a `yield_now`.
+        // A time of 0 is a `yield_now`.
         let time = if self.on(Kind::Timers) { micros(n) / 4 } else { 0 };
         match n % 8 {
             5 => End::Detach,

@@ -1,4 +1,4 @@
-//! Where an operation is, and what a thread holds that waits there.
+//! Where an operation is, and what a thread that waits there holds.
 
 use super::{At, MOST_NESTED, MOST_OPERATIONS, Maker, RUNTIME};
 use crate::kinds::Kind;
@@ -59,7 +59,7 @@ pub(super) struct Ctx {
     /// The thread that is in the isolated part waits in an `install`.
     pub(super) home_waits: bool,
     pub(super) no_close: bool,
-    /// A thread from outside may be here in a worker's place: it runs only pieces of its own call.
+    /// The thread may be an external thread, which runs only child jobs of its own call.
     pub(super) guest: bool,
     /// The job may be run by the call that spawns it, since the pool may have ended.
     pub(super) maybe_in_place: bool,
@@ -132,7 +132,7 @@ impl Maker<'_> {
         }
     }
 
-    /// Whether tasks of `rt` may find themselves above this: they may use the task-local.
+    /// Whether tasks of `rt`, which may use the task-local, may be polled on top of this frame.
     pub(super) fn may_drive(&self, ctx: &Ctx, rt: PoolId) -> bool {
         !ctx.borrowed || self.drivers.get(&rt).is_none_or(|driver| driver.borrowed)
     }
@@ -181,7 +181,7 @@ impl Maker<'_> {
         }
     }
 
-    /// What a thread holds that blocks here.
+    /// What a thread that blocks here holds.
     pub(super) fn blocked(&self, ctx: &Ctx) -> Set {
         let Some(pool) = self.processor(ctx) else {
             return ctx.drives
@@ -203,7 +203,7 @@ impl Maker<'_> {
         holds
     }
 
-    /// What a thread holds that waits here and runs other jobs meanwhile.
+    /// What a thread that waits here, and runs other jobs meanwhile, holds.
     pub(super) fn waiting(&self, ctx: &Ctx) -> Set {
         match self.processor(ctx) {
             // A thread that unwinds may run nothing meanwhile.
@@ -217,7 +217,7 @@ impl Maker<'_> {
         }
     }
 
-    /// What a thread of `pool` holds that waits in whatever way.
+    /// What a thread of `pool` that waits in whatever way holds.
     pub(super) fn at_rest(&self, ctx: &Ctx, pool: PoolId) -> Set {
         let mut holds = ctx.drives | Set::of(pool, Of::Root);
         if let (Place::Task(rt), Some(_)) = (ctx.place, ctx.driven_by) {
@@ -237,7 +237,7 @@ impl Maker<'_> {
         holds
     }
 
-    /// What a thread needs that waits here and runs other jobs meanwhile: that each of those ends.
+    /// What a thread that waits here, and runs other jobs meanwhile, needs: that each of those jobs ends.
     pub(super) fn on_top(&self, ctx: &Ctx) -> Set {
         match (self.processor(ctx), ctx.region) {
             (None, _) => Set::NONE,

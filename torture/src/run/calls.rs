@@ -30,7 +30,7 @@ fn job(cx: &Cx, body: &Call) -> u64 {
     call(&cx, body)
 }
 
-/// Runs a call where the thread that called is, or as a job if it is on none of the pool.
+/// Runs a call on the calling thread, or as a job if that thread is not one of the pool.
 fn here_or_job(cx: &Cx, body: &Call) -> u64 {
     if cx.is_on_processor { call(cx, body) } else { job(cx, body) }
 }
@@ -278,7 +278,7 @@ fn detached(cx: &Cx, id: Id, on: Option<PoolId>, order: Order, runs: usize, wait
             Wait::Unmarked => _ = send_std.send(()),
             Wait::Channel => _ = send.send(()),
             Wait::Marked => {
-                // Not for ever: where the runtime has ended the job runs in the call that spawns it.
+                // Not for ever: if the runtime has ended, the job runs in the call that spawns it.
                 if let Ok((mark, go_on)) = marked.recv_timeout(Duration::from_millis(200)) {
                     parallel::mark_unblocked(mark);
                     _ = go_on.send(());

@@ -79,7 +79,7 @@ struct Mark {
     ended: AtomicU32,
 }
 
-/// A lock of the checker's own; a program's panic does not spoil it.
+/// Locks a mutex of the checker's own, also if a panic has poisoned it.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -205,7 +205,7 @@ fn seen() -> Seen {
 pub struct Cx {
     /// The run.
     pub w: Arc<World>,
-    /// Those of the part of the program that is around.
+    /// The tokens of the part of the program that is around.
     tokens: Arc<Tokens>,
     reaches: Reaches,
     seen: Seen,
@@ -411,7 +411,9 @@ impl Cx {
         Claim { slot, thread }
     }
 
-    /// A part has ended whose panic, and whose being cut short, ends here, at `at`.
+    /// Operation `at` awaits or catches part `of`, which has ended with `result`. Notes a fault if the result
+    /// is not as predicted. Returns the value that was predicted for the part, or 1 for a panic. A panic by
+    /// which a cancelled computation ends goes on; all other panics end here.
     fn settle(&self, at: Id, of: Id, result: Result<u64, Failed>) -> u64 {
         let fact = self.fact(of);
         let is_certain = self.is_certain(at) && fact.certain;
@@ -490,7 +492,7 @@ struct Claim<'a> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         if let Some(slot) = self.slot {
-            // The last of this thread's takes the thread's number away, too.
+            // The last job of this thread takes the thread's number away, too.
             let last = self.thread << 16 | 1;
             if slot.compare_exchange(last, 0, SeqCst, SeqCst).is_err() {
                 slot.fetch_sub(1, SeqCst);

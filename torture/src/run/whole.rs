@@ -198,7 +198,7 @@ pub fn run(w: &Arc<World>, at_rest: AtRest, phase: Phase) {
     until(|| Arc::strong_count(w) == 1);
     phase("left: threads");
     until(|| process::threads() <= at_rest.threads);
-    // What was ended in the background may have missed one since.
+    // A runtime that was ended in the background may have missed a wake since.
     check_wakes(w, &handle);
     crate::child::unwatch();
     drop(handle);

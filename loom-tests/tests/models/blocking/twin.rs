@@ -22,11 +22,11 @@ enum Fault {
     ScansFirst,
     /// `SayBack` takes the table back without the lock.
     EndsWithoutLock,
-    /// `SayBack` looks how the worker stands, and then writes.
+    /// `SayBack` reads `blocked_state`, and then writes it.
     EndsByStore,
     /// `CountBlocked` lends when the lock is free again.
     LendsLate,
-    /// `CountBlocked` counts a worker that it finds blocked, and does not say so.
+    /// `CountBlocked` counts a worker that it finds BLOCKED, and does not write COUNTED.
     CountsAgain,
     /// `SayBlocked` publishes nothing.
     BlocksRelaxed,

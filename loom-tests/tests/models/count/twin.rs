@@ -1,5 +1,5 @@
-//! A small copy of the count, with at most one bug in it. Its owner does not sleep: it gives way until the
-//! latch is set.
+//! A small copy of the count, with at most one bug in it. Its owner does not sleep: it yields until the latch
+//! is set.
 
 use std::cell::Cell;
 
@@ -36,8 +36,7 @@ pub struct Twin<const FAULT: u8> {
 }
 
 impl<const FAULT: u8> Twin<FAULT> {
-    /// Without it the owner's jobs are counted at once, as one that is there from the beginning less one at
-    /// the fold.
+    /// The twin without a bias begins `others` at 1, and the fold takes this 1 away.
     const BIAS: i64 = if FAULT == Fault::NO_BIAS { 1 } else { 1 << 62 };
 
     fn counts_in_cell(&self, is_owner: bool) -> bool {
@@ -47,8 +46,8 @@ impl<const FAULT: u8> Twin<FAULT> {
 
 impl<const FAULT: u8> Drop for Twin<FAULT> {
     fn drop(&mut self) {
-        // For loom, which minds only what several threads do to one atomic: the memory is used for something
-        // else.
+        // This stands for another use of the freed memory. Loom watches what several threads do to one
+        // atomic, so it also tries the order in which a late read of `owner` follows.
         self.owner.store(false, Relaxed);
     }
 }
@@ -129,8 +128,8 @@ impl<const FAULT: u8> Count for Twin<FAULT> {
     }
 
     fn wait(&self) {
-        // A thread that gives way goes on when all others have ended, or give way too. So a look behind that
-        // sees a latch that was set.
+        // A thread that yields goes on when all others have ended, or yield too. So a look after that sees a
+        // latch that was set.
         for _ in 0..LOOKS {
             if self.is_set.load(Acquire) {
                 return;

@@ -20,7 +20,7 @@ pub enum Fault {
     FindsQuietly,
     /// A notifier that found no bit does not look again.
     GivesBackBlindly,
-    /// A sleeper that was notified leaves the number, which its notifier has done.
+    /// A sleeper that was notified takes itself out of the number, as its notifier has done already.
     CountsOutTwice,
 }
 

@@ -64,8 +64,8 @@ fn world<P: Protocol>(protocol: &impl Fn() -> P, slip: Slip, threads: usize) -> 
     Arc::new(world)
 }
 
-/// A shares job 0 and needs it; B may steal it, shares job 1 from it, which A may take while it waits, and
-/// needs that.
+/// A shares job 0 and needs it. B may steal job 0; inside it B shares job 1, and needs that. A may take job 1
+/// while it waits.
 fn two_workers_join<P: Protocol>(protocol: impl Fn() -> P + Send + Sync + 'static, slip: Slip) {
     model(move || {
         let world = world(&protocol, slip, 2);

@@ -22,7 +22,7 @@ use crate::models::once_built::{model, thread};
 #[derive(Clone, Copy, PartialEq)]
 enum Slip {
     None,
-    /// A spare worker with a narrow role lies down as a searcher: no UncountSearcher, no SearcherLook.
+    /// A spare worker with a narrow role goes to sleep as a searcher: no UncountSearcher, no SearcherLook.
     SleepsAsSearcher,
     /// At SearcherLook it wakes any other worker.
     WakesAny,

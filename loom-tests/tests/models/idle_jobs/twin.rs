@@ -24,7 +24,7 @@ pub enum Fault {
     ComparesByLoad,
     /// LatchHide leaves the bit where it is.
     KeepsBit,
-    /// A sleeper that was notified leaves the number, which its notifier has done.
+    /// A sleeper that was notified takes itself out of the number, as its notifier has done already.
     CountsOutTwice,
     /// The events counter is the lowest field of the word, so that its overflow is carried into the others.
     CarriesIntoCounts,

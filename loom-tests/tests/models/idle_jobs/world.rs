@@ -74,7 +74,7 @@ impl Latch {
         _ = self.0.compare_exchange(SLEEPING, UNSET, AcqRel, Acquire);
     }
 
-    /// Says whether the owner has to be unparked.
+    /// Returns whether the owner has to be unparked.
     pub fn set(&self) -> bool {
         self.0.swap(SET, SeqCst) == SLEEPING
     }
@@ -227,7 +227,7 @@ impl<P: Protocol> World<P> {
 
     /// A thread outside pushes into the job injector.
     pub fn push_injected(&self, value: usize, work: Work) {
-        // SAFETY: as above.
+        // SAFETY: as in `push_tasks`.
         unsafe { self.roots.push(self.items.make(value)) };
         self.idle.fence_push();
         self.idle.post_job();
@@ -278,14 +278,14 @@ impl<P: Protocol> World<P> {
         if self.slip == Slip::LeavesOwnJob { None } else { self.take_job(own) }
     }
 
-    /// What a worker does that comes by once.
+    /// A worker comes by once: it takes a job from `deque`, if there is one, and runs it.
     pub fn take_and_run_job(&self, deque: usize) -> Option<usize> {
         let job = self.take_job(deque)?;
         self.ran(job);
         Some(job)
     }
 
-    /// As `push_job`, from a region too short to wake a worker for.
+    /// As `push_job`, for a job too short to wake a worker for.
     pub fn push_short_job(&self, own: usize, value: usize) {
         self.deques[own].fetch_or(1 << value, AcqRel);
         self.idle.post_job();
@@ -345,7 +345,7 @@ impl<P: Protocol> World<P> {
         task.or_else(|| self.next_job(own, false))
     }
 
-    /// What work means to the other workers when it has been run.
+    /// `value` has been run: sets the latch that its end sets, if there is one.
     fn ran(&self, value: usize) {
         if let Some(owner) = self.latch_of[value] {
             self.set_latch(owner);
@@ -577,11 +577,11 @@ impl<P: Protocol> World<P> {
     }
 }
 
-/// What a thread that is no sleeper does; says what it ran itself.
+/// What a thread that is no sleeper does. It returns what it ran itself.
 pub type Act<P> = fn(&World<P>) -> Vec<usize>;
 
-/// Each of the `cast` and all `acts` but the last, which is the main thread's, on a thread each; in the end,
-/// all of `items` must have been run, but for those `left` to a stuck worker.
+/// Plays the `cast` and the `acts`, each on a thread of its own, but the last act on the main thread. In the
+/// end all items must have been run, except those that may be `left` to a stuck worker.
 pub fn play<P: Protocol>(
     world: impl Fn() -> World<P> + Send + Sync + 'static,
     cast: &'static [Role],

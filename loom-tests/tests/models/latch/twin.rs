@@ -1,5 +1,5 @@
-//! A small copy of a worker's latch, with at most one bug in it, and a pool whose worker's sleep is said, not
-//! done.
+//! A small copy of a worker's latch, with at most one bug in it, and a pool whose worker does not sleep, but
+//! says where it would.
 
 use std::ptr::NonNull;
 
@@ -54,8 +54,8 @@ impl Pool {
 
 pub struct Twin {
     state: AtomicU32,
-    /// Which thread to wake. An atomic that is written when the latch is freed, so that loom lets that happen
-    /// before a late question.
+    /// Which thread to wake. This is an atomic that is written when the latch is freed, so that loom also
+    /// tries the order in which a late read follows.
     pool: AtomicBool,
     owner: NonNull<Pool>,
     fault: Fault,

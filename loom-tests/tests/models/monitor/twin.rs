@@ -25,7 +25,7 @@ enum Fault {
     AsksTheNumber,
     /// A worker that blocks no more does not do `AwakeWakes`.
     ReturnsQuietly,
-    /// It does `AwakeWakes` before `SayBack`.
+    /// A worker that blocks no more does `AwakeWakes` before `SayBack`.
     TellsBeforeItReturns,
     /// `RestLooks` only reads whether a worker blocks.
     ReadsWhichBlocks,
@@ -35,9 +35,9 @@ enum Fault {
     UnmarksByStore,
     /// A worker that blocks leaves the driver and does not do `AwakeFence` and `AwakeWakes`.
     LeavesDriverQuietly,
-    /// So it does without `AwakeFence`.
+    /// A worker that blocks leaves the driver without `AwakeFence`.
     LeavesDriverWithoutFence,
-    /// It does `AwakeFence` and `AwakeWakes` before it leaves.
+    /// A worker that blocks does `AwakeFence` and `AwakeWakes` before it leaves the driver.
     TellsBeforeItLeaves,
 }
 
@@ -46,15 +46,15 @@ enum Fault {
 enum Way {
     /// By itself, from its sleep.
     Woken,
-    /// It finds something at SleepLook.
+    /// The worker finds something at SleepLook.
     CalledOff,
-    /// So it does, while another thread notifies it.
+    /// As `CalledOff`, while another thread notifies the worker.
     Notified,
     /// From a call that blocks.
     Returned,
-    /// It was marked, and another thread takes the mark back.
+    /// The worker was marked, and another thread takes the mark back.
     Unmarked,
-    /// It blocks on, but leaves the driver, where it slept for a latch.
+    /// The worker goes on blocking, but leaves the driver, where it slept for a latch.
     LeavesDriver,
 }
 
@@ -87,7 +87,7 @@ impl World {
         }
     }
 
-    /// Says whether the monitor is at rest, until another thread unparks it.
+    /// Returns whether the monitor is at rest, until another thread unparks it.
     fn rest(&self) -> bool {
         if self.fault == Fault::LooksBeforeItRests {
             let all_asleep = self.all_asleep();

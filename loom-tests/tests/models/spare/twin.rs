@@ -1,7 +1,7 @@
 //! A copy of the monitor's `Relieve` and `Dismiss` (`monitor/mod.rs`), of `Admit`, and of a spare worker's
 //! way to its rest (`away/mod.rs`), with at most one bug.
 //!
-//! Bounds: one stalled worker, one spare worker, two tasks, two looks of the monitor and one at the end.
+//! Bounds: one stalled worker, one spare worker, two tasks, two looks of the monitor and two at the end.
 
 use std::sync::Arc;
 
@@ -73,7 +73,7 @@ impl World {
         if self.fault == Fault::CountsNoStalled { 0 } else { state.stalled }
     }
 
-    /// `stalled` workers are. Says whether a thread has to be started.
+    /// `Relieve`: as many workers as `stalled` are stalled now. Returns whether a thread has to be started.
     fn relieve(&self, stalled: usize) -> bool {
         let is_waiting = self.tasks.load(Acquire) > 0;
         if stalled > 0 && is_waiting && self.is_asleep.load(Relaxed) {
@@ -137,7 +137,7 @@ impl World {
         self.tasks.fetch_update(AcqRel, Acquire, |tasks| tasks.checked_sub(1)).is_ok()
     }
 
-    /// Says whether the spare worker rests.
+    /// Returns whether the spare worker rests.
     fn rests(&self) -> bool {
         {
             let mut state = self.state.lock().unwrap();
@@ -190,8 +190,8 @@ impl World {
     }
 }
 
-/// A worker is stalled with a task behind it, another task comes; the monitor looks. At last the worker is
-/// back: it has seen to what came to the injector and found no other worker.
+/// A worker is stalled with a task behind it, another task comes, and the monitor looks. At last the worker
+/// is back. By then the spare worker has run both tasks; afterwards it rests.
 fn a_worker_is_stalled(fault: Fault, begin: End) {
     model(move || {
         let world = World::new(fault, begin);

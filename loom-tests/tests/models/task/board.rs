@@ -19,7 +19,8 @@ use runtime::task::JoinHandle;
 use crate::models::plain::Plain;
 
 loom::thread_local! {
-    /// The seat whose table the calling thread may use.
+    /// The seat (the number of a worker) whose table the calling thread may use: its own, unless it has lent
+    /// the table.
     static SEAT: Cell<Option<usize>> = Cell::new(None);
 }
 
@@ -81,7 +82,7 @@ impl Tables for Owned {
 pub struct Board {
     queue: Mutex<VecDeque<Runnable>>,
     owned: Option<Box<dyn Tables>>,
-    /// Each thread inside reads it, and the last one that leaves writes it, so a race is a use after free.
+    /// Each thread inside reads it, and the last thread to leave writes it, so a race is a use after free.
     is_alive: Plain<bool>,
     references: AtomicUsize,
     schedules: Schedules,

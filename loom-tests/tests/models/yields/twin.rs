@@ -72,7 +72,7 @@ impl World {
         })
     }
 
-    /// A worker has a task and comes to a split point. Says whether it yields.
+    /// A worker has a task and comes to a split point. Returns whether it yields.
     fn begin_yield(&self, index: usize) -> bool {
         self.tasks.fetch_add(1, AcqRel);
         let relies = {
@@ -123,7 +123,7 @@ impl World {
         self.tasks.fetch_update(AcqRel, Acquire, |tasks| tasks.checked_sub(1)).is_ok()
     }
 
-    /// Says whether the spare worker rests.
+    /// Returns whether the spare worker rests.
     fn rests(&self) -> bool {
         {
             let mut state = self.state.lock().unwrap();

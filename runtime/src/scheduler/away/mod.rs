@@ -13,7 +13,7 @@
 //! | blocked | `block_in_place`, `block_on`, a mark | itself, or the monitor (`CountBlocked`) | it says so |
 //! | stalled | it is off its CPU in the middle of a poll | the monitor | it moves |
 //! | waiting | it sleeps until a latch is set | its bit in `idle.rs` | it wakes |
-//! | yielding | a split point, while tasks wait (`split.rs`) | itself | its tasks are done, or its time is up |
+//! | yielding | a split point, as tasks wait (`split.rs`) | itself | its tasks are done, or its time is up |
 //!
 //! The monitor counts in the number `stalled` also each spare worker that it wants to help with slow tasks.
 //!

@@ -14,7 +14,7 @@
 //! | [`borrow`](Receiver::borrow) | no | no | the last value |
 //! | [`borrow_and_update`](Receiver::borrow_and_update) | no | yes | the last value |
 //! | [`has_changed`](Receiver::has_changed) | no | no | an error |
-//! | [`changed`](Receiver::changed) | until there is an unseen value | yes | an error, if no value is unseen |
+//! | [`changed`](Receiver::changed) | until a value is unseen | yes | an error, if no value is unseen |
 //! | [`wait_for`](Receiver::wait_for) | until the value is as wanted | yes | an error, if it is not |
 //!
 //! In a loop around `changed`, read with `borrow_and_update`. With `borrow`, the loop would see a value twice
