@@ -245,7 +245,7 @@ fn every_part_of_a_function_finds_its_place() {
         #[inline]
         pub async unsafe extern "C" fn f<F: Fn(u8) -> u8, const N: usize>(
             f: F,
-            [a; N]: [u8; N],
+            [a; N]: [u8; N]
         ) -> Wide<{ N }>
         where
             F: Copy,

@@ -9,10 +9,10 @@ use std::task::{Poll, Waker};
 use super::{Countdown, Load, in_task};
 use crate::peer::Channels;
 
-/// Receivers, where there are many.
+/// Receivers in the loads whose name ends with `_100`.
 const MANY: usize = 100;
 
-/// Numbers that are sent before the sender waits until all have them, where it need not wait for each.
+/// Numbers that a streaming sender sends before it waits until all receivers have them.
 const BURST: usize = 128;
 
 /// Tasks that share a lock or a watch channel.
@@ -34,7 +34,7 @@ pub fn all<P: Channels>() -> [(&'static str, usize, Load<P>); 10] {
     ]
 }
 
-/// A task sends another a number, each time after the last was received: over a broadcast channel.
+/// A task sends the next number to another task once the last one was received: over a broadcast channel.
 pub fn broadcast_wake<P: Channels>(peer: &P, numbers: usize) {
     broadcast(peer, 1, 1, numbers);
 }
@@ -78,7 +78,7 @@ fn broadcast<P: Channels>(peer: &P, receivers: usize, burst: usize, receptions: 
     });
 }
 
-/// A task tells another of a new number, each time after it saw the last one: over a watch channel.
+/// A task announces the next number to another task once that task saw the last one: over a watch channel.
 pub fn watch_wake<P: Channels>(peer: &P, numbers: usize) {
     watch(peer, 1, numbers);
 }
@@ -156,7 +156,7 @@ fn access<P: Channels>(peer: &P, accesses: usize, write_each: usize, yields: boo
     });
 }
 
-/// 8 tasks that do `what` in turns of 50, with others in between; `times` in all.
+/// 8 tasks call `what`, `times` times in all. After every 50 calls a task yields to the others.
 fn shared<P: Channels, F>(peer: &P, times: usize, what: impl Fn(usize) -> F + Clone + Send + 'static)
 where
     F: Future<Output = ()> + Send,

@@ -205,7 +205,7 @@ pub(crate) fn in_task<P: Peer>(peer: &P, future: impl Future<Output = ()> + Send
     });
 }
 
-/// 200 tasks that share `yields` yields: a task that wakes itself.
+/// 200 tasks that share `yields` yields: a task goes behind the other runnable tasks.
 pub fn yield_many<P: Peer>(peer: &P, yields: usize) {
     const TASKS: usize = 200;
 

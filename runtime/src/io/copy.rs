@@ -219,7 +219,7 @@ impl Transfer {
         W: AsyncWrite + Unpin + ?Sized,
     {
         loop {
-            // A stream of another crate need not take part in the budget, so each round takes part.
+            // A stream of another crate may not spend budget, so each round spends some here.
             let coop = ready!(coop::poll_proceed(cx));
             let read = self.poll_fill(cx, reader)?;
             if !self.buffer.is_empty() {

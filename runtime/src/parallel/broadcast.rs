@@ -97,7 +97,8 @@ where
     R: Send,
 {
     let _own = OwnComputation::begin();
-    match enter::place() {
+    // SAFETY: (1) used in this call only.
+    match unsafe { enter::place() } {
         // SAFETY: (1) this thread holds the job processor until the call returns, and so keeps its pool.
         Place::Processor(processor) => unsafe { broadcast_in(processor.shared_ptr(), op) },
         // SAFETY: (1) what makes the pool the place of this call stays until the call returns.

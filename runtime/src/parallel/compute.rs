@@ -119,7 +119,7 @@ impl Handle {
         F: FnOnce() -> T + Send + 'static,
         T: Send + 'static,
     {
-        // SAFETY: our reference keeps the state.
+        // SAFETY: `detached_pool_of` and `compute_in`: (1) our reference keeps the state.
         unsafe { compute_in(enter::detached_pool_of(self.shared_ptr()), f, Location::caller()) }
     }
 }

@@ -45,9 +45,12 @@ pub enum Place<'a> {
 }
 
 /// The place of a call that names no pool.
+///
+/// # Safety
+/// 1. As [`context::job_processor`].
 #[inline]
-pub fn place<'a>() -> Place<'a> {
-    // SAFETY: (1) used for one call.
+pub unsafe fn place<'a>() -> Place<'a> {
+    // SAFETY: (1).
     match unsafe { context::job_processor() } {
         Some(processor) => Place::Processor(processor),
         None => place_without_processor(),
@@ -77,20 +80,25 @@ fn is_solitary() -> bool {
 
 /// The pool that has the calling thread for a worker.
 fn worker_pool() -> Option<NonNull<Shared>> {
-    context::with_worker(|worker| worker.map(Worker::shared_ptr)).filter(has_job_processors)
+    let pool = context::with_worker(|worker| worker.map(Worker::shared_ptr));
+    // SAFETY: (1) the worker keeps its pool.
+    pool.filter(|&shared| unsafe { has_job_processors(shared) })
 }
 
 /// The runtime that the calling thread has entered, or the process-wide pool.
 fn entered_pool() -> Option<NonNull<Shared>> {
-    context::current().filter(has_job_processors).or_else(global_pool)
+    // SAFETY: (1) the current runtime is valid.
+    context::current().filter(|&shared| unsafe { has_job_processors(shared) }).or_else(global_pool)
 }
 
 fn global_pool() -> Option<NonNull<Shared>> {
     global::get().map(ThreadPool::shared_ptr)
 }
 
-fn has_job_processors(shared: &NonNull<Shared>) -> bool {
-    // SAFETY: whatever is current is valid.
+/// # Safety
+/// 1. `shared` is valid until this returns.
+unsafe fn has_job_processors(shared: NonNull<Shared>) -> bool {
+    // SAFETY: (1).
     !unsafe { shared.as_ref() }.is_current_thread()
 }
 
@@ -102,7 +110,8 @@ pub fn detached_pool() -> Option<NonNull<Shared>> {
     if let Some(processor) = context::idle_for_good() {
         return Some(processor.shared_ptr());
     }
-    match place() {
+    // SAFETY: (1) used in this call only.
+    match unsafe { place() } {
         Place::Processor(processor) => Some(processor.shared_ptr()),
         Place::Pool(shared) => Some(shared),
         Place::Here => worker_pool().or_else(entered_pool),
@@ -110,17 +119,22 @@ pub fn detached_pool() -> Option<NonNull<Shared>> {
 }
 
 pub fn current_pool() -> Option<NonNull<Shared>> {
-    match place() {
+    // SAFETY: (1) used in this call only.
+    match unsafe { place() } {
         Place::Processor(processor) => Some(processor.shared_ptr()),
         Place::Pool(shared) => Some(shared),
         Place::Here => None,
     }
 }
 
-/// As [`detached_pool`], for a job that was meant for the runtime `shared`, which is valid. A
-/// `current_thread` runtime has no job processors.
-pub fn detached_pool_of(shared: NonNull<Shared>) -> Option<NonNull<Shared>> {
-    Some(shared).filter(has_job_processors).or_else(global_pool)
+/// As [`detached_pool`], for a job that was meant for the runtime `shared`. A `current_thread` runtime has no
+/// job processors.
+///
+/// # Safety
+/// 1. `shared` is valid until this returns.
+pub unsafe fn detached_pool_of(shared: NonNull<Shared>) -> Option<NonNull<Shared>> {
+    // SAFETY: (1).
+    Some(shared).filter(|&shared| unsafe { has_job_processors(shared) }).or_else(global_pool)
 }
 
 /// The region of jobs that the calling thread, which holds `processor`, makes and awaits.
@@ -128,9 +142,9 @@ pub fn detached_pool_of(shared: NonNull<Shared>) -> Option<NonNull<Shared>> {
 pub fn region_of(processor: Option<&OwnJobs>) -> (*const Region, Tag) {
     let (region, tag) =
         processor.map_or_else(context::region, |processor| (processor.region(), processor.tag()));
-    // On a stack that unwinds a cancellation could not go on.
-    let is_stuck = !region.is_null() && std::thread::panicking();
-    (if is_stuck { std::ptr::null() } else { region }, tag)
+    // A cancellation unwinds. A stack that unwinds already cannot, so its jobs get no region.
+    let is_unwinding = !region.is_null() && std::thread::panicking();
+    (if is_unwinding { std::ptr::null() } else { region }, tag)
 }
 
 /// The region to which the jobs of a call belong, if the call leaves the calling thread for a pool.
@@ -181,7 +195,8 @@ pub enum Outside {
 #[inline]
 pub fn in_pool<R: Send>(outside: Outside, op: impl FnOnce(Option<&OwnJobs>, bool) -> R + Send) -> R {
     let _own = OwnComputation::begin();
-    match (place(), outside) {
+    // SAFETY: (1) used in this call only.
+    match (unsafe { place() }, outside) {
         (Place::Processor(processor), _) => op(Some(processor), false),
         // SAFETY: (1) what makes the pool the place of this call stays until the call returns.
         (Place::Pool(shared), Outside::Visits) => unsafe { visit_or_install(shared, op) },
@@ -229,7 +244,8 @@ impl<'a> Visit<'a> {
         let region = CallRegion::of(None, shared);
         let tag =
             if region.tag() == Tag::NONE || region.tag().is_external() { own_tag } else { region.tag() };
-        // SAFETY: (1) the region is in `self`, whose drop ends the visit.
+        // SAFETY: (1) the region is in `self`, or is the calling thread's own, which outlives the call. The
+        // drop of `self` ends the visit.
         unsafe { processor.begin_external(region.region(), tag) };
         Some(Self { processor, _region: region })
     }
@@ -238,7 +254,7 @@ impl<'a> Visit<'a> {
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
         let shared = self.processor.shared();
-        // SAFETY: (1) the visit ends behind its call.
+        // SAFETY: (1) the visit ends after its call.
         let has_moved = unsafe { self.processor.end_external() };
         // SAFETY: (1) `begin` has taken it, and the view ends with the visit.
         unsafe { shared.give_external_back(self.processor, has_moved) };
@@ -269,7 +285,8 @@ impl OwnComputation {
         // SAFETY: (1) `drop` puts the former value back, which is null: see `idle_for_good`. The thread keeps
         // the job processor for good.
         unsafe { context::replace_job_processor(processor) };
-        // SAFETY: (1) the region is in `self`, whose drop replaces it.
+        // SAFETY: (1) the region is in `self`, or is the calling thread's own, which outlives the call. The
+        // drop of `self` replaces it.
         unsafe { processor.replace_region(region.region(), region.tag()) };
         Some(Self { processor, _region: region })
     }
@@ -316,12 +333,12 @@ pub unsafe fn install<R: Send>(
                 // SAFETY: (1) no item is at the head or above.
                 unsafe { processor.wait(latch.core(), processor.head()) };
             };
-            // SAFETY: (1).
+            // SAFETY: (1). (2) `OwnJobs::wait` returns when the latch is set, and nothing unwinds through it.
             unsafe { install_and_wait(shared, Some(processor), latch, wait, op) }
         }
         None if is_solitary() => op(None, false),
         None => {
-            // SAFETY: (1).
+            // SAFETY: (1). (2) `ThreadLatch::wait` returns when the latch is set, and does not unwind.
             unsafe { install_and_wait(shared, None, ThreadLatch::new(), wait_blocking, op) }
         }
     }
@@ -343,19 +360,20 @@ unsafe fn install_and_wait<L: Latch, R: Send>(
         if !is_queued {
             return op(None, false);
         }
-        // SAFETY: the injected job was counted, and the job processor that runs it keeps its pool.
+        // SAFETY: (1) the injected job was counted. (2) The job processor that runs it keeps its pool.
         let _end = unsafe { JobEnd::new(shared) };
         // SAFETY: used in this call only.
         op(unsafe { context::job_processor() }, true)
     });
-    // SAFETY: (1); we wait below; closure and result are `Send`.
+    // SAFETY: `as_ref`: (1). `push_install`: (1) this frame waits below, by (2), until the job has run.
+    // `as_job_ref`: (1) as before. (2) closure and result are `Send`.
     let is_pushed = unsafe { shared.as_ref().push_install(job.as_job_ref(region.tag())) };
     if !is_pushed {
-        // SAFETY: no other thread got the reference.
+        // SAFETY: (1) the job was not pushed, so no other thread got the reference, and it has not run.
         return unsafe { job.run_inline(false) };
     }
     wait(job.latch());
-    // SAFETY: (2); once.
+    // SAFETY: (1) by our (2), `wait` returned because the latch is set. (2) Called once.
     resume(unsafe { job.take_result() })
 }
 
@@ -441,7 +459,8 @@ impl Latch for JobLatch {
     #[cold]
     #[inline(never)]
     unsafe fn set(this: *const Self) {
-        // SAFETY: live until the inner latch is set; no reference is kept beyond the match.
+        // SAFETY: (1) `this` is live until the inner latch is set, and is not used afterwards. (2) and (3) as
+        // ours, because the inner latch is set once here.
         unsafe {
             match &*this {
                 Self::Spin(latch) => SpinLatch::set(std::ptr::from_ref(latch)),

@@ -149,7 +149,8 @@ pub(super) fn current_thread_index_in(shared: NonNull<Shared>) -> Option<usize> 
 ///
 /// Prior art: `rayon::current_num_threads`.
 pub fn current_num_threads() -> usize {
-    match enter::place() {
+    // SAFETY: (1) used in this call only.
+    match unsafe { enter::place() } {
         Place::Processor(processor) => processor.shared().config.workers,
         // SAFETY: what makes the pool the place of this call stays until the call returns.
         Place::Pool(shared) => unsafe { shared.as_ref() }.config.workers,

@@ -1,9 +1,9 @@
 //! Byte streams: reading and writing a [`Registered`].
 //!
 //! A transfer that came short may have emptied or filled the descriptor. `io/transfer.rs` says when that is
-//! so. The transfer then clears the readiness, and saves the next transfer its `WouldBlock`. Each later
-//! change of the descriptor is a new edge. The end of the stream may have come before the transfer. It is not
-//! lost, because clearing leaves its bit set.
+//! so. A `poll_*` method then clears the readiness, and saves the next transfer its `WouldBlock`. (A `try_*`
+//! method clears it only after a `WouldBlock`.) Each later change of the descriptor is a new edge. The end of
+//! the stream may have come before the transfer. It is not lost, because clearing leaves its bit set.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

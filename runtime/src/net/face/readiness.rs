@@ -150,12 +150,13 @@ macro_rules! user_io {
         }
 
         #[doc = concat!("Calls `f`, an operation on this ", $noun, ", whenever it is ready for `interest`, ")]
-        /// until `f` returns anything but [`WouldBlock`](std::io::ErrorKind::WouldBlock).
+        /// until `f` returns anything but [`WouldBlock`](std::io::ErrorKind::WouldBlock) or
+        /// [`Interrupted`](std::io::ErrorKind::Interrupted).
         ///
         /// As for [`try_io`](Self::try_io), `f` must return `WouldBlock` only if the system did.
         ///
         /// # Errors
-        /// The errors of `f`, or an error if the runtime that watches the descriptor was shut down.
+        /// The other errors of `f`, or an error if the runtime that watches the descriptor was shut down.
         ///
         /// # Cancel safety
         /// Safe: `f` is not interrupted.

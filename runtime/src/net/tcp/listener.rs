@@ -26,9 +26,9 @@ const WATCH: WatchMode = WatchMode::new("TcpListener", Interest::READABLE);
 ///
 /// # Out of descriptors
 /// When the process has no descriptor left, accepting fails, and the connection stays in the system's queue.
-/// The listener lives on. The next call tries again at once, without waiting for an event, which would not
-/// come, because nothing new has happened to the socket. So a loop that only logs the error runs as fast as
-/// it can. Other tasks get their turns, but it is better to wait a little:
+/// The listener lives on. The next call tries again at once. It waits for no event, because none would come:
+/// nothing new has happened to the socket. So a loop that only logs the error runs as fast as it can. Other
+/// tasks get their turns, but it is better to wait a little:
 /// ```no_run
 /// # async fn f() -> std::io::Result<()> {
 /// # let listener = runtime::net::TcpListener::bind("127.0.0.1:0").await?;
@@ -72,10 +72,10 @@ impl TcpListener {
     /// Binds to the first of the addresses that can be bound, and listens.
     ///
     /// With port 0 the system chooses a port, which [`local_addr`](Self::local_addr) returns. `SO_REUSEADDR`
-    /// is set, so that a server can be restarted at once. At most 1024 connections wait to be accepted, or as
-    /// many as the system allows. Tokio leaves this to mio, of which version 1.2 takes 128. Clients beyond
-    /// this number wait for a second or more. [`TcpSocket::listen`](crate::net::TcpSocket::listen) takes
-    /// another number.
+    /// is set, so that a server can be restarted at once. At most 1024 connections wait to be accepted, or
+    /// fewer if `net.core.somaxconn` is smaller. Clients beyond this number wait for a second or more. Tokio
+    /// leaves the number to mio, of which version 1.2 takes 128.
+    /// [`TcpSocket::listen`](crate::net::TcpSocket::listen) takes another number.
     ///
     /// # Errors
     /// The error of the last address. Its text names the address: `bind 127.0.0.1:80: Permission denied`.

@@ -5,7 +5,9 @@
 //!  bit 63 … 21   20 … 5   4         3         2         1        0
 //!  position      FREE     QUEUED    CLOSED    SEALED    ENDED    PARKED
 //! ```
-//! FREE, QUEUED and CLOSED are the room of a bounded channel (`capacity.rs`). Here they only pass through.
+//! FREE, QUEUED and CLOSED are the capacity of a bounded channel (`capacity.rs`). In this file only
+//! `push_taking_permit` reads and changes them; every other step leaves them as they are.
+//!
 //! The position is that of the next value, modulo 2⁴³. Of each MPSC_LAP positions, the last stands for no
 //! value: while the tail is there, a producer is putting the next block in place. PARKED: the consumer found
 //! the queue empty and sleeps. ENDED: no producer is left. SEALED: the consumer takes no further values.
@@ -54,9 +56,9 @@
 //! # Ordering
 //! MpscFill is Release and MpscPop is Acquire: they pass on the value, and the link of MpscGrow. MpscGrow's
 //! second step is Release and MpscRead is Acquire, so MpscBlock reads the block of that lap or a later one.
-//! MpscBlock is Acquire, so that a later block makes MpscClaim fail. MpscClaim, MpscPark, ENDED and SEALED
-//! are AcqRel: MpscUnpark pairs with MpscWaker. Recycling passes a block through `spare`: Release in, Acquire
-//! out.
+//! MpscBlock is Acquire. So if it reads a later block, MpscClaim sees that the tail has moved, and fails.
+//! MpscClaim, MpscPark, ENDED and SEALED are AcqRel: MpscUnpark pairs with MpscWaker. Recycling passes a
+//! block through `spare`: Release in, Acquire out.
 //!
 //! # Memory
 //! One block is kept for reuse, so that a steady stream allocates nothing. All other blocks are freed as they

@@ -106,12 +106,13 @@ macro_rules! end {
 
             #[doc = concat!("Takes over a descriptor as the ", $noun, " of a pipe.")]
             ///
-            /// This sets it to non-blocking mode, which concerns all that have the same open file, even in
-            /// other processes.
+            /// This sets the descriptor to non-blocking mode, and with it every other descriptor of the same
+            /// open file, even in other processes.
             ///
             /// # Errors
-            /// [`InvalidInput`](std::io::ErrorKind::InvalidInput), with its number, if it is not a pipe or
-            /// was opened for the other direction; or the system's errors. The descriptor is closed then.
+            /// [`InvalidInput`](std::io::ErrorKind::InvalidInput) if the descriptor is not a pipe or was
+            /// opened for the other direction (the text has its number); or the system's errors. The
+            /// descriptor is closed then.
             ///
             /// # Panics
             /// Outside of a runtime, or if its I/O is not enabled: call it inside `block_on`, a task, or the
