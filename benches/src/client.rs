@@ -70,6 +70,9 @@ pub struct Outcome {
 }
 
 /// A new process loads the server at `addr` over a number of `connections` for `time`.
+///
+/// # Panics
+/// If the client cannot be started or fails.
 pub fn measure(addr: SocketAddr, protocol: Protocol, connections: usize, time: Duration) -> Outcome {
     measure_at(&Address::Tcp(addr), protocol, connections, time)
 }
@@ -187,7 +190,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Reads what is there. True if that completes the response; mio tells of the rest if not.
+    /// Reads what is there. Returns whether that completes the response; if not, mio reports when more comes.
+    /// The end of the stream is an error.
     pub(crate) fn receive(&mut self, protocol: Protocol) -> io::Result<bool> {
         let mut buffer = [0; 4096];
         loop {

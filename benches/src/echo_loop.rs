@@ -52,8 +52,8 @@ fn run(listener: TcpListener) -> io::Result<()> {
     }
 }
 
-/// Sends back what is there; false once the client has gone. A read that does not fill the buffer was the
-/// last one.
+/// Sends back what is there. Returns false once the client has gone or the socket has failed; a full send
+/// buffer counts as a failure. A read that does not fill the buffer was the last one.
 fn echo(stream: &mut TcpStream, buffer: &mut [u8]) -> bool {
     loop {
         match stream.read(buffer) {

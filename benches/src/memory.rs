@@ -1,4 +1,4 @@
-//! What a parked task takes.
+//! The memory that a parked task takes.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};

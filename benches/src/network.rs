@@ -87,7 +87,7 @@ pub fn listener() -> TcpListener {
     listener.set_nonblocking(true).expect("a socket takes the option");
     // The standard library's queue is short: a client of many connections would find it full, and try again a
     // second later.
-    // SAFETY: touches no memory; the socket is open, and listens already, which a second call may change.
+    // SAFETY: touches no memory. The socket is open; a second `listen` only changes how many may wait.
     let result = unsafe { libc::listen(listener.as_raw_fd(), BACKLOG) };
     assert_eq!(result, 0, "a listener may listen");
     listener

@@ -3,8 +3,8 @@
 //! Eight programs on both runtimes, one after the other. A ping is an echo request over TCP that a thread of
 //! this process sends every 10 ms; it runs before all others (`SCHED_FIFO`, where that is allowed), or its
 //! own delays would count. A tick is a task's sleep until a time 10 ms after the last. Both count from when
-//! they were due, so a stall of a second counts with all the pings that should have been sent in it. At last,
-//! what a call of `block_in_place` costs that does not block.
+//! they were due, so a stall of a second counts with all the pings that should have been sent in it. The
+//! last rows show the cost of a call of `block_in_place` that does not block.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -38,13 +38,13 @@ const KEEP_ALIVE: Duration = Duration::from_millis(200);
 #[derive(Clone, Copy)]
 struct Size {
     workers: usize,
-    /// Of programs 1 and 2.
+    /// Rounds of programs 1 and 2.
     rounds: usize,
-    /// How long a task is stuck there.
+    /// How long a task is stuck in programs 1 and 2.
     long: Duration,
-    /// Of programs 3, 4, 6, 7 and 8.
+    /// Repetitions of programs 3, 4, 6, 7 and 8.
     repetitions: usize,
-    /// How often handlers block.
+    /// How often handlers block in program 5.
     blocks: usize,
     /// How long a task is stuck in programs 3 to 7, and a child sleeps in program 8.
     second: Duration,

@@ -57,13 +57,14 @@ impl Others {
         Self { since: Instant::now(), cpu: Self::cpu() }
     }
 
-    /// How many cores other processes have had in the meantime, on average; good to a few hundredths in a
-    /// second.
+    /// How many cores other processes and the host have had in the meantime, on average. After a second it is
+    /// good to a few hundredths.
     pub fn cores(&self) -> f64 {
         Self::cpu().saturating_sub(self.cpu).as_secs_f64() / self.since.elapsed().as_secs_f64()
     }
 
-    /// CPU time of all processes but this one and its children, and what the host took away.
+    /// CPU time of all processes, and what the host took away, without this process and the children that it
+    /// has waited for.
     fn cpu() -> Duration {
         let stat = std::fs::read_to_string("/proc/stat").expect("Linux tells what the machine did");
         let numbers: Vec<u64> =

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! It ends at a split, by unwinding, or because it asks; in a program that is built with `panic = "abort"`,
-//! only because it asks. Prints how.
+//! only because it asks. The program prints in which of the two ways.
 
 use std::sync::mpsc::{self, Sender};
 

@@ -339,7 +339,8 @@ impl Drop for RestoreOnPending {
 
 /// Returns whether the running task may complete more operations before it must yield.
 ///
-/// True outside of a task and inside [`unconstrained`].
+/// The future of a `block_on` has a budget, too. Returns true where no budget is counted: outside of both,
+/// and inside [`unconstrained`].
 ///
 /// # Examples
 /// ```
@@ -421,6 +422,8 @@ impl<F: Future> Future for Unconstrained<F> {
 }
 
 /// Makes `future` take one operation from the budget when it completes, for leaf futures of other crates.
+///
+/// While the budget is used up, `future` is not polled. The task is polled again after other tasks.
 ///
 /// # Cancel safety
 /// As safe as `future`.

@@ -1,5 +1,5 @@
-//! Every leaf future of the crate takes part in the budget: a task that does nothing but one operation, which
-//! is always ready, lets others run. Each test is a loop that ends when the task has let others run.
+//! Leaf futures of the crate take part in the budget: a task that does nothing but one operation, which is
+//! always ready, lets others run. Each test is a loop that ends when the task has let others run.
 
 mod support;
 

@@ -341,7 +341,7 @@ fn files_go_to_std_and_come_back() {
         std.read_exact(&mut letter).unwrap();
         clone.read_exact(&mut letter).await.unwrap();
         assert_eq!(&letter, b"l", "the position is shared");
-        // SAFETY: the descriptor is that of a file, and no other code has it.
+        // SAFETY: `into_raw_fd` has just given up the descriptor of an open file, so no other code closes it.
         let mut file = unsafe { File::from_raw_fd(std.into_raw_fd()) };
         file.read_exact(&mut letter).await.unwrap();
         assert_eq!(&letter, b"o");
@@ -493,7 +493,9 @@ fn a_wrong_descriptor_is_an_error() {
         let mut directory = File::open(dir.path()).await.unwrap();
         assert_eq!(directory.read(&mut [0]).await.unwrap_err().kind(), ErrorKind::IsADirectory);
 
-        // SAFETY: it is given back below, so no descriptor of other code is closed.
+        // SAFETY: the promise that the descriptor is open is broken on purpose. No descriptor has a number
+        // that high, so each call fails and none reaches a file of other code. The number is given back
+        // below, so that it is not closed.
         let mut closed = unsafe { File::from_raw_fd(i32::MAX) };
         assert_eq!(closed.read(&mut [0]).await.unwrap_err().raw_os_error(), Some(libc::EBADF));
         assert_eq!(closed.metadata().await.unwrap_err().raw_os_error(), Some(libc::EBADF));

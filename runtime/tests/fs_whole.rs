@@ -1,4 +1,4 @@
-//! Functions that handle whole files, and what they say of those they cannot.
+//! Functions that read, write and copy whole files, and the errors for files that they cannot handle.
 #![cfg(feature = "fs")]
 
 mod fs_support;

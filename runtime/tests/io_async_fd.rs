@@ -1,4 +1,4 @@
-//! Descriptors that the runtime knows nothing of.
+//! `AsyncFd`: descriptors of the user's, for which the runtime has no type of its own.
 
 mod net_support;
 mod support;

@@ -135,7 +135,7 @@ fn sockets_of_every_kind_are_errors_without_a_descriptor_and_work_again_with_one
     });
 }
 
-/// Each in all the ways in which it can end.
+/// Streams, pipes and sockets that are dropped, split, given back to std, refused, or left in a wait.
 #[test]
 fn what_was_opened_is_closed() {
     let _alone = alone();
@@ -150,7 +150,8 @@ fn what_was_opened_is_closed() {
             let (sender, receiver) = pipe::pipe().unwrap();
             drop((sender.into_blocking_fd().unwrap(), receiver));
             let file = std::fs::File::open("/proc/self/exe").unwrap();
-            // SAFETY: the file stays open for as long as it is watched.
+            // SAFETY: (1), (2) the system refuses to watch a file. So no `AsyncFd` is made, and the file
+            // comes back in the error.
             drop(unsafe { AsyncFd::register(file) }.unwrap_err());
             let folder = Folder::new();
             let _full = UnixDatagram::bind(folder.path("datagram")).unwrap();

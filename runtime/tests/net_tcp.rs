@@ -165,7 +165,6 @@ fn many_connections_at_once() {
     });
 }
 
-/// Tokio wants the caller to do it, and blocks a worker otherwise.
 /// A client for which there is no place waits for a second, then for two, and so on.
 #[test]
 fn a_burst_of_connections_waits_to_be_accepted() {
@@ -182,6 +181,7 @@ fn a_burst_of_connections_waits_to_be_accepted() {
     });
 }
 
+/// Tokio wants the caller to make the socket non-blocking, and blocks a worker otherwise.
 #[test]
 fn a_blocking_socket_of_std_is_made_non_blocking() {
     block_on(async {

@@ -97,7 +97,8 @@ fn a_descriptor_is_received_by_an_operation_of_the_users() {
             if unsafe { libc::recvmsg(far.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) } < 0 {
                 return Err(io::Error::last_os_error());
             }
-            // SAFETY: the message has one header, and a number behind it, which is ours now.
+            // SAFETY: `send_with_descriptor` has sent one header with one number, and the buffers have room
+            // for both. The number is a new descriptor, which is ours.
             unsafe {
                 let data = libc::CMSG_DATA(libc::CMSG_FIRSTHDR(&message));
                 Ok(OwnedFd::from_raw_fd(data.cast::<libc::c_int>().read_unaligned()))

@@ -385,7 +385,8 @@ fn a_descriptor_that_comes_along_is_received_by_an_operation_of_the_users() {
         let receive =
             || result(unsafe { libc::recvmsg(far.as_raw_fd(), &mut message, libc::MSG_CMSG_CLOEXEC) });
         assert_eq!(far.async_io(Interest::READABLE, receive).await.unwrap(), 1);
-        // SAFETY: the message has one header, and a number behind it, which is ours now.
+        // SAFETY: one header with one number was sent above, and the buffers have room for both. The number
+        // is a new descriptor, which is ours.
         let copy = unsafe {
             let data = libc::CMSG_DATA(libc::CMSG_FIRSTHDR(&message));
             OwnedFd::from_raw_fd(data.cast::<libc::c_int>().read_unaligned())

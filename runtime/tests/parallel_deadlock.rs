@@ -1,4 +1,4 @@
-//! Deadlocks of marked threads: reported once each, and nothing else is.
+//! Each deadlock of marked threads is reported once, and nothing else is reported.
 
 mod support;
 

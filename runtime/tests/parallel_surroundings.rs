@@ -1,4 +1,5 @@
-//! What a job sees is what the call that made it has set up, never what the frames below it have.
+//! A job sees the surroundings (current runtime, task-locals) of the call that made the job, never those of
+//! the frames below the job on its stack.
 
 mod support;
 

@@ -144,12 +144,13 @@ fn settings_reach_the_child() {
 fn an_error_before_exec_is_the_error_of_the_spawn() {
     block_on(async {
         let mut command = Command::new("true");
-        // SAFETY: (1) it makes an error out of a number, without an allocation. (2) It uses nothing.
+        // SAFETY: (1) it makes an error out of a number, without an allocation. (2) It touches no descriptor
+        // and no shared memory.
         unsafe { command.pre_exec(|| Err(io::Error::from_raw_os_error(libc::EXDEV))) };
         assert_eq!(command.spawn().unwrap_err().kind(), ErrorKind::CrossesDevices);
 
         let mut command = shell("umask");
-        // SAFETY: (1) `umask` is safe in a signal handler. (2) It uses nothing.
+        // SAFETY: (1) `umask` is safe in a signal handler. (2) It touches no descriptor and no memory.
         unsafe {
             command.pre_exec(|| {
                 libc::umask(0o27);

@@ -1,5 +1,5 @@
-//! A child is started when no descriptors are left. The limit is the process's, so this test has one for
-//! itself.
+//! No descriptor is left to watch a child that was started: the spawn returns the error, and the child is
+//! killed. The limit is the whole process's, so this test has a process for itself.
 #![cfg(feature = "process")]
 
 mod process_support;

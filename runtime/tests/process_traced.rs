@@ -33,7 +33,8 @@ fn a_child_whose_tracer_keeps_its_exit_is_waited_for() {
     command.args(["--exact", "tracer", "--nocapture"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     block_on(async {
         let mut sleep = Command::new("sleep");
-        // SAFETY: (1) `prctl` is a plain system call. (2) It uses nothing.
+        // SAFETY: (1) `prctl` is a plain system call: it takes no lock and allocates nothing. (2) It touches
+        // no descriptor, and is given no pointer.
         unsafe {
             sleep.pre_exec(|| {
                 libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY);

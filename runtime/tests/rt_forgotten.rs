@@ -1,4 +1,5 @@
-//! What is forgotten leaks and does no other harm. A binary of its own: a leak checker has to leave it out.
+//! Handles, guards and wakers that are forgotten (`mem::forget`) leak, and do no other harm. These tests have
+//! a binary of their own, because a leak checker has to leave it out.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! Calls where they cannot work: a panic at the caller's line that says what to do, or an error; and calls
-//! that look wrong and are right.
+//! A call that cannot work where it is made panics at the caller's line and says what to do, or returns an
+//! error. Calls that look wrong and are allowed work.
 
 mod support;
 

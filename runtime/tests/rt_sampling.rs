@@ -1,4 +1,5 @@
-//! A worker that would be woken for nothing again and again samples instead, and nothing is lost.
+//! Bursts of tiny tasks from several threads, under which an idle worker samples (looks for work from time to
+//! time) instead of being woken for each. No task is lost.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! No worker is stuck, though ticks stand still: because the process was stopped, or has but one CPU. And a
-//! worker is stuck, though it gets little of a CPU.
+//! A worker whose tick stands still does not count as stuck because the process was stopped or the workers
+//! wait for their only CPU. A worker that is stuck counts as stuck also if it gets little of a CPU.
 
 mod stall_support;
 mod support;

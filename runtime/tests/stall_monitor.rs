@@ -1,5 +1,6 @@
-//! What the thread that looks for the stuck must not do: leave the driver to no thread, overlook a worker
-//! that computes in a poll, end itself, or be overlooked.
+//! Corners of the monitor. While it looks, the driver keeps a poller. It notices a worker that computes in a
+//! poll. Its hook may drop the runtime. It keeps spare workers in reserve. A searcher that is stuck in a hook
+//! is not relied upon.
 
 mod stall_support;
 mod support;

@@ -1,4 +1,4 @@
-//! `sync::Barrier` from outside.
+//! `sync::Barrier`, by its public interface.
 
 mod support;
 mod sync_support;

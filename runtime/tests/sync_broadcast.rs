@@ -1,4 +1,4 @@
-//! `sync::broadcast` from outside.
+//! `sync::broadcast`, by its public interface.
 
 mod support;
 mod sync_support;

@@ -1,4 +1,4 @@
-//! `sync::mpsc` from outside.
+//! `sync::mpsc`, by its public interface.
 
 mod sync_support;
 

@@ -1,4 +1,4 @@
-//! `sync::Notify` from outside.
+//! `sync::Notify`, by its public interface.
 
 mod sync_support;
 

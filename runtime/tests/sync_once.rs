@@ -1,4 +1,4 @@
-//! `sync::OnceCell` and `sync::SetOnce` from outside.
+//! `sync::OnceCell` and `sync::SetOnce`, by their public interface.
 
 mod support;
 mod sync_support;

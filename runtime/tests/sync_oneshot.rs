@@ -1,4 +1,4 @@
-//! `sync::oneshot` from outside.
+//! `sync::oneshot`, by its public interface.
 
 mod sync_support;
 

@@ -1,4 +1,4 @@
-//! `sync::RwLock` from outside.
+//! `sync::RwLock`, by its public interface.
 
 mod support;
 mod sync_support;

@@ -1,4 +1,4 @@
-//! `sync::Semaphore` and `sync::Mutex` from outside.
+//! `sync::Semaphore` and `sync::Mutex`, by their public interface.
 
 mod sync_support;
 

@@ -1,4 +1,4 @@
-//! `sync::watch` from outside.
+//! `sync::watch`, by its public interface.
 
 mod support;
 mod sync_support;

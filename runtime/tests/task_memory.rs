@@ -1,4 +1,5 @@
-//! What tasks allocate comes back, with the layout it was asked for; many live tasks, many in a row.
+//! The memory of tasks is freed with the layout with which it was allocated, also if many tasks live at once
+//! or come one after the other.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Mutex;
@@ -19,11 +20,16 @@ fn widened(layout: Layout) -> (Layout, usize) {
     (Layout::from_size_align(layout.size() + front, layout.align().max(16)).unwrap(), front)
 }
 
-// SAFETY: hands out blocks of the system's allocator, moved by a multiple of their alignment.
+// SAFETY: each block lies `front` bytes behind the start of a block of the system's allocator, which is
+// larger by `front` and at least as aligned. `front` is a multiple of the alignment. `widened` gives the same
+// result for the same layout, and does not unwind for what the tests allocate. The counting does not
+// allocate.
 unsafe impl GlobalAlloc for Checking {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let (wide, front) = widened(layout);
-        // SAFETY: the layout is not empty; the three words before the block are inside of the front.
+        // SAFETY: the wide layout is not empty, because the front is in it. The system has the memory that
+        // the tests ask for, so the block is not null. The three words before the block are inside of the
+        // front, and aligned because the block and the front are.
         unsafe {
             let block = System.alloc(wide).add(front);
             block.cast::<[usize; 3]>().sub(1).write([layout.size(), layout.align(), MARK]);
@@ -34,7 +40,8 @@ unsafe impl GlobalAlloc for Checking {
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         let (wide, front) = widened(layout);
-        // SAFETY: the block was made by `alloc`, if the mark says so.
+        // SAFETY: the caller's block came from `alloc`, so the three words are there. If they hold the mark
+        // and this layout, `front` and `wide` are those of `alloc`, and the block was not freed before.
         unsafe {
             let note = block.cast::<[usize; 3]>().sub(1);
             if note.read() != [layout.size(), layout.align(), MARK] {

@@ -9,27 +9,27 @@ use crate::kinds::{Kind, Kinds};
 pub struct Options {
     /// Run programs and tell the supervisor.
     pub is_child: bool,
-    /// How many seeds.
+    /// How many seeds, unless `seconds` is set.
     pub seeds: u64,
-    /// The first.
+    /// The first seed; `None` for fresh seeds.
     pub from: Option<u64>,
-    /// This one only.
+    /// Run this seed only.
     pub seed: Option<u64>,
-    /// This program only, as a failure prints it.
+    /// Run this program only, written as a failure prints it.
     pub genome: Option<String>,
-    /// How often that one is run.
+    /// How often `seed` or `genome` is run.
     pub times: u32,
     /// CPUs of a child; one and two by turns if this is `None`.
     pub cpus: Option<usize>,
-    /// For how long.
+    /// For how many seconds seeds are run.
     pub seconds: Option<u64>,
-    /// Children at once.
+    /// Child processes at once.
     pub jobs: usize,
-    /// Kinds of operation.
+    /// The kinds of operation that are on.
     pub kinds: Kinds,
-    /// Time in which a program could have run and has not ended.
+    /// The time that a program could have run before it counts as a hang.
     pub budget: Duration,
-    /// Time for the search of the smallest program.
+    /// Time for the search of the smallest program; zero for no search.
     pub shrink: Duration,
     /// Go on after a failure.
     pub keep_going: bool,

@@ -381,7 +381,8 @@ pub struct Program {
     pub uses_global: bool,
     /// Whether the runtime has a deadlock handler.
     pub has_handler: bool,
-    /// `on_thread_park` and `on_thread_start`.
+    /// A hook for `on_thread_start` and, if it spawns, `on_thread_stop`; else for `on_thread_park` and
+    /// `on_thread_unpark` as well.
     pub hook: Option<Hook>,
     /// `pin_workers`.
     pub is_pinned: bool,

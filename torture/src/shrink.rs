@@ -47,7 +47,9 @@ pub fn try_genome(
     Ok(failure)
 }
 
-/// Shrinks a genome with a program that fails as `first` did, for at most `limit`.
+/// Shrinks a genome with a program that fails as `first` did, until no smaller one does or `limit` is over. A
+/// try that has begun then ends first. If the program does not fail again, the result is the genome as it
+/// was, and the failure's text says so.
 ///
 /// # Errors
 /// What the system says if it refuses a process.

@@ -38,7 +38,7 @@ pub enum Class {
 pub struct Failure {
     /// Its seed, or its number among several runs of one program.
     pub name: u64,
-    /// How.
+    /// How it failed.
     pub class: Class,
     /// What is known, a line each.
     pub text: Vec<String>,
@@ -47,11 +47,11 @@ pub struct Failure {
 /// What children are started with.
 #[derive(Debug, Clone, Copy)]
 pub struct Setup {
-    /// Kinds of operation.
+    /// The kinds of operation that are on.
     pub kinds: Kinds,
-    /// CPUs.
+    /// How many CPUs the child may use.
     pub cpus: usize,
-    /// Time that a program may have.
+    /// The time that a program could have run before it counts as a hang.
     pub budget: Duration,
     /// What its programs do wrong.
     pub sabotage: Option<&'static str>,

@@ -91,24 +91,25 @@ impl<T: Awaken> Table<T> {
         &RawWakerVTable::new(Self::clone, Self::wake, Self::wake_by_ref, Self::drop);
 
     unsafe fn clone(target: *const ()) -> RawWaker {
-        // SAFETY: the waker owns a reference, so that the target is alive.
+        // SAFETY: the pointer came from an `Rc` of this `T`, to whose type the table belongs. The waker owns
+        // a reference, so that the target is alive.
         unsafe { Rc::increment_strong_count(target.cast::<T>()) };
         RawWaker::new(target, Self::TABLE)
     }
 
     unsafe fn wake(target: *const ()) {
-        // SAFETY: the waker's own reference, which it gives up.
+        // SAFETY: as in `clone`, and this is the waker's own reference, which it gives up.
         unsafe { Rc::from_raw(target.cast::<T>()) }.awaken();
     }
 
     unsafe fn wake_by_ref(target: *const ()) {
-        // SAFETY: the waker's own reference, which it keeps.
+        // SAFETY: as in `clone`; `ManuallyDrop` leaves the waker its reference.
         let target = ManuallyDrop::new(unsafe { Rc::from_raw(target.cast::<T>()) });
         Rc::clone(&target).awaken();
     }
 
     unsafe fn drop(target: *const ()) {
-        // SAFETY: the waker's own reference, which it gives up.
+        // SAFETY: as in `clone`, and this is the waker's own reference, which it gives up.
         drop(unsafe { Rc::from_raw(target.cast::<T>()) });
     }
 }

@@ -76,7 +76,7 @@ fn start(order: &Order) -> Option<Contestant> {
     }
 }
 
-/// What needs no more than tasks.
+/// Loads that need no more than tasks. Here and below, `None` means that the order names another load.
 fn tasks<P: Peer>(order: &Order) -> Option<Contestant> {
     let start = || P::start(order.workers);
     let operations = order.operations;
@@ -95,7 +95,7 @@ fn tasks<P: Peer>(order: &Order) -> Option<Contestant> {
     }
 }
 
-/// What begins the names of all echo loads.
+/// The names of all echo loads over TCP begin with this.
 const ECHO: &str = "tcp_echo";
 
 fn service<P: Service>(order: &Order) -> Option<Contestant> {
@@ -114,7 +114,7 @@ fn service<P: Service>(order: &Order) -> Option<Contestant> {
                 let before = Usage::now();
                 let mut numbers = latencies(loads::timers::fire(&peer, operations));
                 let cpu = Usage::now().since(before).cpu.as_nanos() as f64 / operations as f64;
-                // What a timer costs; how late it is says nothing of that.
+                // The cost of a timer is its CPU time; how late it is says nothing of the cost.
                 numbers.retain(|(metric, _)| !matches!(metric, Metric::Best | Metric::Time));
                 numbers.extend([(Metric::Best, cpu), (Metric::Time, cpu)]);
                 numbers
@@ -128,7 +128,7 @@ fn service<P: Service>(order: &Order) -> Option<Contestant> {
     }
 }
 
-/// What needs streams, channels and child processes as Tokio has them, besides.
+/// The same, and loads that need streams, channels and child processes as Tokio has them.
 fn with_all<P: Streams + Channels + Processes>(order: &Order) -> Option<Contestant> {
     service::<P>(order).or_else(|| {
         let loads = loads::streams::all::<P>().into_iter().chain(loads::channels::all());
@@ -138,7 +138,7 @@ fn with_all<P: Streams + Channels + Processes>(order: &Order) -> Option<Contesta
     })
 }
 
-/// What needs files as Tokio has them, besides.
+/// The same, and loads that need files as Tokio has them.
 fn with_files<P: Sockets + Channels + Processes + Files>(order: &Order) -> Option<Contestant> {
     let (.., load) = match loads::files::all::<P>().into_iter().find(|(name, ..)| *name == order.load) {
         Some(load) => load,
@@ -147,7 +147,7 @@ fn with_files<P: Sockets + Channels + Processes + Files>(order: &Order) -> Optio
     Some(iterations(P::start(order.workers), load, order.operations))
 }
 
-/// What needs sockets as Tokio has them, besides.
+/// The same, and loads that need sockets as Tokio has them.
 fn with_sockets<P: Sockets + Channels + Processes>(order: &Order) -> Option<Contestant> {
     if let Some(contestant) = with_all::<P>(order) {
         return Some(contestant);
@@ -313,14 +313,14 @@ fn joins<P: ForkJoin>(order: &Order) -> Option<Contestant> {
     of(order, counted_joins::<P>(), P::start).or_else(|| named(order, finder.found))
 }
 
-/// The same for those with scopes.
+/// The loads with scopes, by both names.
 fn scopes<P: Scopes>(order: &Order) -> Option<Contestant> {
     let mut finder = ForScopes::<P> { order, found: None };
     list::visit(&mut finder, false);
     of(order, counted_scopes::<P>(), P::start).or_else(|| named(order, finder.found))
 }
 
-/// And for those with scopes whose jobs run in order.
+/// The loads with scopes whose jobs run in order, by both names.
 fn fifos<P: FifoScopes>(order: &Order) -> Option<Contestant> {
     let mut finder = Fifos::<P> { order, found: None };
     list::visit(&mut finder, false);

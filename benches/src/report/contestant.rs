@@ -46,7 +46,7 @@ pub fn command(order: &Order, tool: &[&str]) -> io::Result<Command> {
     };
     command.env(VARIABLE, order.to_string()).env(go::PROGRAM, &this);
     // SAFETY: the closure runs between `fork` and `exec`. It makes one system call, which touches no memory,
-    // and reads `errno`. It takes no lock and allocates nothing.
+    // and reads `errno`. It takes no lock, allocates nothing, and leaves the descriptors as they are.
     unsafe {
         command.pre_exec(|| {
             // A stopped contestant would stay so, should this program be ended.

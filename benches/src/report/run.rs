@@ -28,16 +28,16 @@ impl Options {
 
 /// Rounds of each contest.
 const ROUNDS: usize = 7;
-/// In a quick run.
+/// Rounds of each contest in a quick run.
 const QUICK_ROUNDS: usize = 1;
-/// Of the longest ones: servers that compute.
+/// Rounds of the longest contests: servers that compute.
 const MIXED_ROUNDS: usize = 5;
-/// Of those that start a process for each turn, and of the points of a curve.
+/// Rounds of contests that start a process for each turn, and of the points of a curve.
 const FEW_ROUNDS: usize = 3;
 
-/// When nothing new is begun any more: a run that takes too long leaves the rest out, and says so.
+/// After this time nothing new is begun: a run that takes too long leaves the rest out, and says so.
 const LIMIT: Duration = Duration::from_secs(24 * 60);
-/// In a quick run.
+/// The same in a quick run.
 const QUICK_LIMIT: Duration = Duration::from_secs(105);
 
 /// Measures everything that is wanted, and tells on the standard error how far it is.

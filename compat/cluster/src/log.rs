@@ -74,7 +74,8 @@ impl Log {
 }
 
 impl Journal {
-    /// Writes the changes to the disk, then makes them in memory.
+    /// Writes the changes to the file and makes them in memory, then syncs the file. After an error the
+    /// memory may have changes that the disk lacks.
     async fn write(&mut self, changes: impl IntoIterator<Item = Change>) -> io::Result<()> {
         for change in changes {
             let mut line = serde_json::to_vec(&change)?;

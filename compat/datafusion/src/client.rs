@@ -93,7 +93,8 @@ fn be_prompt() {
     }
 }
 
-/// Returns the connections that have something to read; none if `until` comes before.
+/// Returns the connections that have something to read; none if `until` comes before. Without `until`, a
+/// server that is silent for [`PATIENCE`] is an error.
 fn wait(connections: &[Connection], until: Option<Instant>) -> io::Result<Vec<usize>> {
     let mut polled: Vec<_> =
         connections.iter().map(|connection| PollFd::new(&connection.stream, PollFlags::IN)).collect();

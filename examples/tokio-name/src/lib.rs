@@ -17,7 +17,7 @@ use tokio::time;
 pub struct Served {
     /// The client that was served.
     pub peer: SocketAddr,
-    /// How many bytes went back.
+    /// How many bytes went back; 0 if the connection failed.
     pub bytes: u64,
 }
 
@@ -26,8 +26,9 @@ pub struct Served {
 /// Reports each connection that ends to `served`, and returns their number once all have ended.
 ///
 /// # Errors
-/// Those of accepting, and the panic of a connection's task. A connection that fails is no error: it is
-/// reported with 0 bytes.
+/// The error of an accept; connections that are open then go on. After the stop, the panic of a connection's
+/// task that had not ended when the last client came. A connection that fails is no error: it is reported
+/// with 0 bytes.
 pub async fn serve(
     listener: TcpListener,
     served: mpsc::Sender<Served>,
@@ -61,7 +62,8 @@ pub async fn serve(
 /// Sends `text` to an echo server and returns what comes back.
 ///
 /// # Errors
-/// [`TimedOut`](io::ErrorKind::TimedOut) after `limit`, and those of the connection.
+/// [`TimedOut`](io::ErrorKind::TimedOut) after `limit`, those of the connection, and
+/// [`InvalidData`](io::ErrorKind::InvalidData) if what comes back is not UTF-8.
 pub async fn call(server: SocketAddr, text: &str, limit: Duration) -> io::Result<String> {
     let exchange = async {
         let mut socket = TcpStream::connect(server).await?;
@@ -77,7 +79,10 @@ pub async fn call(server: SocketAddr, text: &str, limit: Duration) -> io::Result
     }
 }
 
-/// Counts the ticks of `period` until `work` is done.
+/// Counts the ticks of `period` until `work` is done. The tick at the start does not count.
+///
+/// # Panics
+/// If `period` is zero.
 pub async fn ticks_during<F: Future>(work: F, period: Duration) -> (F::Output, u32) {
     tokio::pin!(work);
     let mut interval = time::interval(period);

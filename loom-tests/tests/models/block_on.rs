@@ -50,7 +50,8 @@ enum Fault {
     LookIsRelaxed,
 }
 
-/// The flag and the token of a sleeping thread; it says that it would sleep instead of doing so.
+/// A wake against a thread that polls and then sleeps, of which only the flag and the token are modelled. The
+/// thread does not sleep, but says whether it would.
 fn a_wake_of_a_twin(fault: Fault) {
     model(move || {
         // What is waited for, `is_woken`, the token.

@@ -1,8 +1,8 @@
 //! `block_on` of a `current_thread` runtime, all real: no root future is forgotten, and the core is not left
 //! unused while a thread could drive. Also the end of the runtime, with wakes in flight.
 //!
-//! Whatever is forgotten is a deadlock. The twins of `MainWoken` to `MainClears` say where they would sleep
-//! instead.
+//! A root future that is forgotten, or a core that is left unused, is a deadlock, which loom reports. The
+//! twins of `MainWoken` to `MainClears` do not sleep; they say where they would.
 //!
 //! Bounds: two threads in `block_on`, one thread that wakes, one task.
 

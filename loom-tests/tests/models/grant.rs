@@ -55,7 +55,7 @@ struct Grant {
     fault: Fault,
 }
 
-/// The owner's.
+/// What the owner has: the budget, and its own memory of it.
 struct Owner {
     grant: Arc<Grant>,
     remembered: i32,

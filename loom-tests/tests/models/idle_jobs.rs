@@ -1,9 +1,9 @@
-//! The sleep protocol with jobs: no job from outside is left to sleepers or to workers that wait for a latch,
-//! nor one whose post moved the events counter; a waiter whose latch is set wakes; no task is left to spare
-//! workers that rest; at rest the counts are exact.
+//! The sleep protocol with jobs. No injected job, and no child job whose post moved the jobs event counter,
+//! is left to sleepers or to workers that wait for a latch. A waiter whose latch is set wakes. No task is
+//! left to spare workers that rest. At rest the counts are exact.
 //!
-//! Also: the glance before ReadCounts and CountPost; the errand of a waiter that may not run what it was
-//! woken for; the monitor that wakes a worker although another, which is stuck, searches.
+//! The models also cover the glance (the cheap look before ReadCounts and CountPost), the errand of a waiter
+//! that may not run what it was woken for, and the monitor that wakes a worker although a stuck one searches.
 //!
 //! As in `idle.rs`, a worker that would park ends its thread instead and counts as asleep; after all threads
 //! have ended, the unparked workers live on, one after the other, and then nothing may be left, although some
@@ -131,11 +131,11 @@ stories! {
     /// An injected job comes from outside while the only worker falls asleep.
     InjectedAgainstSleeper: 1,
         [role(Kind::Worker, Begin::Awake)], [|w| { w.push_injected(0, Work::Job); NOTHING }], [];
-    /// ... while one worker falls asleep and another waits for a latch.
+    /// An injected job comes from outside while one worker falls asleep and another waits for a latch.
     InjectedAgainstSleeperAndWaiter: 1,
         [role(Kind::Worker, Begin::FallingAsleep), role(Kind::Waiter, Begin::Asleep)],
         [|w| { w.push_injected(0, Work::Job); NOTHING }], [];
-    /// ... while the only worker is about to wait for a latch.
+    /// An injected job comes from outside while the only worker is about to wait for a latch.
     InjectedAgainstWaiter: 1,
         [role(Kind::Waiter, Begin::Awake)], [|w| { w.push_injected(0, Work::Job); NOTHING }], [];
     /// An injected job comes from outside, and 2^32 posts go by since the waiter remembered the counter.
@@ -149,27 +149,30 @@ stories! {
     JobAgainstWaiter: 1,
         [role(Kind::Busy, Begin::Awake), role(Kind::Waiter, Begin::Awake)],
         [|w| { w.push_job(0, 0); NOTHING }], [];
-    /// ... the other is about to fall asleep.
+    /// A worker shares a job and is then busy for ever; the other is about to fall asleep.
     JobAgainstSleeper: 1,
         [role(Kind::Busy, Begin::Awake), role(Kind::Worker, Begin::FallingAsleep)],
         [|w| { w.push_job(0, 0); NOTHING }], [];
-    /// ... and then comes back to it, although the other may overlook it.
+    /// A worker shares a job and then comes back to it; the other is about to wait for a latch, and may
+    /// overlook the job.
     JobOfReturningWorker: 1,
         [role(Kind::Busy, Begin::Awake), role(Kind::Waiter, Begin::Awake)],
         [|w| w.push_job_and_come_back(0, 0)], [];
-    /// ... and will not come back to it.
+    /// A worker shares a job and will not come back to it; the other is about to wait for a latch.
     JobOfBlockingWorker: 1,
         [role(Kind::Busy, Begin::Awake), role(Kind::Waiter, Begin::Awake)],
         [|w| { w.push_job_and_block(0, 0); NOTHING }], [];
-    /// ... the other is about to fall asleep.
+    /// A worker shares a job and will not come back to it; the other is about to fall asleep.
     JobOfBlockingWorkerAgainstSleeper: 1,
         [role(Kind::Busy, Begin::Awake), role(Kind::Worker, Begin::FallingAsleep)],
         [|w| { w.push_job_and_block(0, 0); NOTHING }], [];
-    /// ... and has posted another before, for which it woke no worker.
+    /// A worker shares a job and will not come back to it. It has posted another job before, for which it
+    /// woke no worker. The other worker sleeps.
     JobsOfBlockingWorker: 2,
         [role(Kind::Busy, Begin::Awake), role(Kind::Worker, Begin::FastAsleep)],
         [|w| { w.push_short_job(0, 1); w.push_job_and_block(0, 0); NOTHING }], [];
-    /// ... the other searches, and is stuck in a task that it finds; a third waits.
+    /// A worker shares a job and is then busy for ever; the other searches, and is stuck in a task that it
+    /// finds; a third waits for a latch.
     JobAgainstSearcherAndWaiter: 2,
         [role(Kind::Busy, Begin::Awake), stuck(Kind::Worker, Begin::Searching),
             role(Kind::Waiter, Begin::Asleep)],
@@ -192,15 +195,17 @@ stories! {
     ErrandOfAnother: 1,
         [isolated(Begin::Asleep), role(Kind::Waiter, Begin::FastAsleep)],
         [|w| { w.push_injected(0, Work::Job); NOTHING }], [];
-    /// ... another, whose index is lower, is about to wait.
+    /// An injected job's push has picked a waiter that may not run it; another, whose index is lower, is
+    /// about to wait for a latch.
     ErrandOfOneBefore: 1,
         [role(Kind::Waiter, Begin::Awake), isolated(Begin::Asleep)],
         [|w| { w.push_injected(0, Work::Job); NOTHING }], [];
-    /// ... and no other may either: it is left to a worker that has no time now.
+    /// An injected job's push has picked a waiter that may not run it, and no other waiter may. The job is
+    /// left to a worker that has no time now.
     ErrandOfNobody: 1,
         [isolated(Begin::FastAsleep), isolated(Begin::FastAsleep)],
         [|w| { w.push_injected(0, Work::Job); NOTHING }], [0];
-    /// A latch is set while its owner lies down, and an injected job takes the owner's bit.
+    /// A latch is set while its owner falls asleep, and an injected job takes the owner's bit.
     LatchAgainstOwner: 1,
         [role(Kind::Waiter, Begin::Awake)],
         [|w| { w.set_latch(0); NOTHING }, |w| { w.push_injected(0, Work::Job); NOTHING }], [0];
@@ -210,11 +215,12 @@ stories! {
     TaskAgainstWaiter: 1,
         [role(Kind::Waiter, Begin::Awake), role(Kind::Worker, Begin::Resting)],
         [|w| { w.push_task(0); NOTHING }], [];
-    /// ... while a worker falls asleep.
+    /// A task comes from outside while one worker falls asleep and the other is busy for ever.
     TaskAgainstSleeper: 1,
         [role(Kind::Busy, Begin::Awake), role(Kind::Worker, Begin::Awake)],
         [|w| { w.push_task(0); NOTHING }], [];
-    /// ... while a spare worker that searches is one too many, and the only other worker waits for a latch.
+    /// A task comes from outside while a spare worker that searches is one too many, and the only other
+    /// worker waits for a latch.
     TaskAgainstSurplus: 1,
         [role(Kind::Waiter, Begin::Asleep), role(Kind::Worker, Begin::Surplus)],
         [|w| { w.push_task(0); NOTHING }], [];
@@ -226,7 +232,8 @@ stories! {
             role(Kind::Waiter, Begin::FastAsleep), role(Kind::Worker, Begin::Resting)],
         [|w| wake_by_itself(w), |w| { w.push_task(0); NOTHING },
             |w| { w.push_injected(1, Work::Job); NOTHING }], [1];
-    /// ... a task's pusher finds this worker so, and a job's pusher relies on the task's pusher.
+    /// A worker wakes by itself and is stuck at once. A task's pusher finds this worker counted but without a
+    /// bit. Meanwhile an injected job's pusher relies on the task's pusher. Another worker waits for a latch.
     JobLeftToAPusher: 2,
         [role(Kind::Busy, Begin::Asleep), role(Kind::Waiter, Begin::FastAsleep)],
         [|w| wake_by_itself(w), |w| { w.push_injected(0, Work::Job); NOTHING },
@@ -243,7 +250,7 @@ stories! {
     TaskLeftToTheMonitor: 1,
         [role(Kind::Waiter, Begin::FastAsleep), role(Kind::Worker, Begin::Resting)],
         [|w| { w.notify_anyway(); NOTHING }, |w| { w.push_task(0); NOTHING }], [];
-    /// An injected job comes meanwhile.
+    /// An injected job comes while the monitor looks for a worker to wake, and finds none.
     InjectedLeftToTheMonitor: 1,
         [role(Kind::Waiter, Begin::FastAsleep), role(Kind::Worker, Begin::Resting)],
         [|w| { w.notify_anyway(); NOTHING }, |w| { w.push_injected(0, Work::Job); NOTHING }], [];

@@ -400,8 +400,8 @@ fn twin_a_waiter_touched_after_it_was_unlinked() {
     a_waiter_is_freed_by_its_task(false);
 }
 
-/// A slot of our own. The thread that holds it writes it, and the thread that wakes reads it. The twin breaks
-/// the rule `minds_waking`.
+/// A small copy of a slot. The thread that holds it writes it, and the thread that wakes reads it. The twin
+/// breaks the rule `minds_waking`.
 fn a_slot_has_one_writer(minds_waking: bool) {
     model(move || {
         let readiness = Arc::new(Readiness::new(Ready::EMPTY));
@@ -451,8 +451,8 @@ fn twin_a_slot_written_while_an_event_is_waking() {
     a_slot_has_one_writer(false);
 }
 
-/// A slot of our own at the shutdown. The last thread that has the slot empties it, once. The twin breaks the
-/// rule `minds_others`.
+/// A small copy of a slot, at the shutdown. The last thread that has the slot empties it, once. The twin
+/// breaks the rule `minds_others`.
 fn a_slot_is_emptied_by_the_last(minds_others: bool) {
     model(move || {
         let readiness = Arc::new(Readiness::new(Ready::EMPTY));

@@ -64,7 +64,7 @@ struct Runtime {
     references: AtomicI64,
     /// What [`Fault::CountsLate`] counts.
     late: AtomicUsize,
-    /// Cells.
+    /// The numbers of cells that were made and freed.
     made: Count,
     freed: Count,
     fault: Fault,
@@ -108,7 +108,7 @@ impl Runtime {
         WORKER.with(Cell::get).is_some()
     }
 
-    /// The model has a reference to the end.
+    /// Gives up `count` references. The model keeps one to the end, so this never gives up the last.
     fn subtract(&self, count: i64) {
         let left = self.references.fetch_sub(count, AcqRel) - count;
         assert!(left > 0, "the state is freed too early: {left}");
@@ -118,7 +118,7 @@ impl Runtime {
         WORKER.with(Cell::get).filter(|_| IS_SEATED.with(Cell::get))
     }
 
-    /// Any thread.
+    /// Spawns a task. For any thread.
     fn spawn(&self) -> Arc<Life> {
         let (task, life) = self.task();
         let refused = match WORKER.with(Cell::get) {

@@ -176,7 +176,7 @@ fn a_flush_is_woken_when_all_is_out() {
     });
 }
 
-/// A worker that is started for work, and ends when there is none: what both have in common.
+/// The part that input and output share: a worker that is started for work, and ends when there is none.
 mod small {
     use loom::sync::{Arc, Mutex};
 

@@ -17,7 +17,8 @@ pub struct Deadlock {
 }
 
 impl Deadlock {
-    /// Returns the marks that stand, the oldest first. There is at least one.
+    /// Returns the blocked threads, once for each mark that was not taken back. The oldest mark comes first.
+    /// There is at least one.
     pub fn blocked(&self) -> &[Blocked] {
         &self.blocked
     }

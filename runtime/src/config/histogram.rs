@@ -100,7 +100,7 @@ impl Default for HistogramConfiguration {
     }
 }
 
-/// Buckets of a logarithmic scale, each at most a fixed fraction wider than the one before.
+/// Buckets of a logarithmic scale: the buckets for longer durations are wider.
 ///
 /// This is an *H2 histogram*: with precision p, each doubling of the duration is cut into 2ᵖ buckets of the
 /// same width. So the relative error is at most 2⁻ᵖ. The first bucket begins at zero, and the last bucket has
@@ -210,7 +210,7 @@ impl LogHistogramBuilder {
     }
 
     /// Sets the shortest duration that the scale tells from zero, 100 ns by default. The first bucket ends at
-    /// `duration` or before. A zero `duration` counts as 1 ns.
+    /// `duration` or before, unless it is the only bucket. A zero `duration` counts as 1 ns.
     pub fn min_value(mut self, duration: Duration) -> Self {
         self.min = Some(duration);
         self

@@ -14,8 +14,8 @@ use crate::util::affinity::{self, Pins};
 
 /// The name of the monitor's thread.
 const MONITOR_NAME: &str = "runtime-monitor";
-/// The default of both intervals, in rounds of a worker's loop. The number is prime, as in Go, so that no
-/// periodic load falls in step with it.
+/// The default of `event_interval` and of `global_queue_interval`, in rounds of a worker's loop. The number
+/// is prime, as in Go, so that no periodic load falls in step with it.
 pub const INTERVAL: u32 = 61;
 
 /// The settings of a built runtime.

@@ -23,8 +23,8 @@ use rate_limiter::RateLimiter;
 /// No thread is the poller.
 const NO_POLLER: usize = usize::MAX;
 /// The value of `until` while no sleep in the driver has a published end. Either no thread sleeps there, or
-/// the sleep has no regard to timers ([`PollerGuard::wait`]). A thread that is about to publish an end looks
-/// at every wheel first, and once more afterwards.
+/// the runtime has no timers. A thread that is about to publish an end looks at every wheel first, and once
+/// more afterwards.
 const AWAKE: u64 = 0;
 
 /// The driver of one runtime, for descriptors and timers.
@@ -86,7 +86,8 @@ impl Driver {
     }
 
     /// TokenTimerFence and TokenTimerRead of `scheduler/sleep/park.rs`: how long worker `index` may sleep
-    /// outside of the driver because of its own timers.
+    /// outside of the driver because of its own timers. `None` if it has none, or if the poller wakes for
+    /// them.
     pub fn own_timeout(&self, index: usize) -> Option<Duration> {
         let time = self.time.as_ref()?;
         let own = time.deadline_of(index);

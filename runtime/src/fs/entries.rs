@@ -1,6 +1,6 @@
-//! Functions about names, which have the names of std's functions.
+//! Functions that take paths: metadata, permissions, directories, links, removing and renaming.
 //!
-//! Each makes one call of std's. `backend.rs` decides where.
+//! Each calls the std function of the same name. `backend.rs` decides which thread makes the call.
 
 use std::fs::{Metadata, Permissions};
 use std::io;

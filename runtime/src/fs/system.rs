@@ -73,7 +73,8 @@ unsafe fn preadv2(
         // does not count. The call writes to the memory of (1).
         return result(unsafe { libc::syscall(libc::SYS_preadv, fd, slices, count, offset, 0) });
     }
-    // SAFETY: likewise, those of `preadv2`.
+    // SAFETY: the arguments are those of `preadv2`, with the offset as above. The call writes to the memory
+    // of (1).
     result(unsafe { libc::syscall(libc::SYS_preadv2, fd, slices, count, offset, 0, flags) })
 }
 

@@ -151,7 +151,8 @@ fn reserve(bytes: &mut Vec<u8>, more: usize) -> io::Result<()> {
 /// `current_thread` runtime a thread of the blocking pool does this, with a copy of its own.
 ///
 /// # Errors
-/// The system's errors, with the path. Part of the bytes may have been written then.
+/// The system's errors, or [`WriteZero`](ErrorKind::WriteZero) if the system writes nothing, with the path.
+/// Part of the bytes may have been written then.
 ///
 /// # Cancel safety
 /// Not safe: the file may have been made and emptied, and may hold any part of the bytes.
@@ -212,7 +213,8 @@ async fn write_opened(Opened { std, mut route, .. }: Opened, mut contents: &[u8]
 /// streams see [`io::copy`](crate::io::copy).
 ///
 /// # Errors
-/// The system's errors, with both paths.
+/// The system's errors, with both paths. [`InvalidInput`](ErrorKind::InvalidInput) if `from` is not a regular
+/// file, or a link to one.
 ///
 /// # Cancel safety
 /// Not safe: the copy goes on, unless it had not begun.

@@ -96,7 +96,8 @@ where
 /// When one side ends, the writing side of the other is shut down. The copy goes on until both have ended.
 ///
 /// # Errors
-/// The first error of either side, as for [`copy`]. The other direction stops then, too.
+/// The first error of either direction, as for [`copy`], or of a shutdown. The other direction stops then,
+/// too.
 ///
 /// # Cancel safety
 /// Not safe: bytes that were read and not written are lost.

@@ -17,8 +17,9 @@ use crate::util::unwind::FirstPanic;
 
 /// One end of a pipe in memory. [`duplex`] makes it.
 ///
-/// Each end reads what the other writes. After the drop of an end, the other end reads the end of the stream,
-/// and its writes fail with [`BrokenPipe`](io::ErrorKind::BrokenPipe).
+/// Each end reads what the other writes. After the drop of an end, the other end reads the bytes that are
+/// left and then the end of the stream, and its writes fail with [`BrokenPipe`](io::ErrorKind::BrokenPipe).
+/// So do the writes of an end that was [shut down](super::AsyncWriteExt::shutdown).
 #[derive(Debug)]
 pub struct DuplexStream {
     read: Arc<Mutex<SimplexStream>>,

@@ -1,4 +1,4 @@
-//! Waiting for the data of a lock, without a waker under the lock.
+//! Operations on data under a lock that may have to wait. None of them runs a waker's code under the lock.
 //!
 //! A waker may be foreign: its `clone`, `wake` and `drop` may take other locks, or come back here. So an
 //! operation that must wait, and whose waker is not there yet, unlocks, clones the waker, and tries again.

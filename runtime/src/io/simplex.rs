@@ -37,7 +37,8 @@ pub fn simplex(max_buf_size: usize) -> (ReadHalf<SimplexStream>, WriteHalf<Simpl
 
 /// A pipe in memory: bytes that are written to it can be read from it.
 ///
-/// It is one value that is both ends. [`simplex`] splits it into two halves.
+/// It is one value that is both ends. [`simplex`] splits it into two halves. After a
+/// [`shutdown`](super::AsyncWriteExt::shutdown), writes fail with [`BrokenPipe`](io::ErrorKind::BrokenPipe).
 #[derive(Debug)]
 pub struct SimplexStream {
     /// At most `capacity` bytes, so it does not grow without bound.

@@ -1,6 +1,6 @@
-//! Bytes through a descriptor, by plain system calls; and the meaning of a transfer that came short.
+//! Reads and writes bytes through a descriptor by plain system calls, and says what a short transfer means.
 //!
-//! # Plain
+//! # Why plain system calls
 //! The C library's functions are points at which a thread may be cancelled (`pthread_cancel`), and they say
 //! so before and after the call. That takes 60 instructions for each call, two of them read-modify-writes. No
 //! thread that runs Rust may be cancelled, because Rust's frames do not expect it.
@@ -234,9 +234,9 @@ pub(crate) unsafe fn fill<R>(
     buf: &mut ReadBuf<'_>,
     read: impl FnOnce(&mut [MaybeUninit<u8>]) -> io::Result<(usize, R)>,
 ) -> io::Result<R> {
-    // SAFETY: by (2), nothing uninitialised is written over an initialised byte.
+    // SAFETY: (1) by our (2), nothing uninitialised is written over an initialised byte.
     let (n, rest) = read(unsafe { buf.unfilled_mut() })?;
-    // SAFETY: (1).
+    // SAFETY: (1) by our (1), `read` has initialised the first `n` bytes of the unfilled part.
     unsafe { buf.assume_init(n) };
     buf.advance(n);
     Ok(rest)
@@ -254,7 +254,7 @@ pub(crate) unsafe fn fill_buf<R>(
     // SAFETY: a system call does not read the room, and by (2) nothing uninitialised is written over an
     // initialised byte.
     let (n, rest) = read(unsafe { buf.chunk_mut().as_uninit_slice_mut() })?;
-    // SAFETY: (1).
+    // SAFETY: by (1), `read` has initialised the first `n` bytes of the chunk.
     unsafe { buf.advance_mut(n) };
     Ok((n, rest))
 }

@@ -102,10 +102,13 @@ impl<L: Latch> CountLatch<L> {
     ///
     /// # Safety
     /// 1. `this` is live: the job is counted; afterwards it may be gone. 2. `is_owner`: the calling thread is
-    ///    the owner, and has not folded.
+    ///    the owner, and has not folded. 3. What the latch refers to is valid until this returns, as
+    ///    [`Latch::set`] asks.
     #[inline(always)]
     pub unsafe fn decrement(this: *const Self, is_owner: bool) {
-        // SAFETY: (1) until the decrement; and until the latch is set, if that brought the count to zero.
+        // SAFETY: by (1) `this` is live until the decrement, and by (2) the owner's cells are ours. If the
+        // decrement brought the count to zero, the owner waits for the latch, so `this` is live until the
+        // latch is set. `set`: (1) by the same argument; (2) is our (3); (3) `SetLast` happens once.
         unsafe {
             if is_owner {
                 let (own, is_folded) = &*(*this).own;

@@ -42,7 +42,9 @@ impl<M: Memory> Spot<M> {
 impl<M: Memory> Drop for Spot<M> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the maker of this gave the memory up.
+        // SAFETY: (1) `execute` alone makes a `Spot`, with the layout of the job and the memory in which the
+        // job was made. By duty 4 of `allocate_by`, `free` takes that memory. The closure was moved out, so
+        // nothing else uses the memory, and `into_raw` prevents this drop.
         unsafe { M::free(self.memory, self.layout) }
     }
 }
@@ -79,7 +81,8 @@ impl<M: Memory, F: FnOnce(Spot<M>)> HeapJob<M, F> {
     ) -> JobRef {
         let header = JobHeader::new(Self::execute, region);
         let job = allocate(Layout::new::<Self>()).cast::<Self>();
-        // SAFETY: by (4) the memory is for a `Self`, and ours. The job is live until it is run; (1), (3).
+        // SAFETY: `write`: by (4) the memory is for a `Self`, and ours. `JobRef::new`: (1) the job is live
+        // until it has run, and so are closure and region, by our (1) and (2); (2) is our (3).
         unsafe {
             job.write(Self { header, f, _memory: PhantomData });
             JobRef::new(job.cast(), tag)
@@ -90,7 +93,7 @@ impl<M: Memory, F: FnOnce(Spot<M>)> HeapJob<M, F> {
     /// 1. As [`JobRef::run`].
     unsafe fn execute(header: NonNull<JobHeader>) {
         let job = header.cast::<Self>();
-        // SAFETY: (1): ours now.
+        // SAFETY: by (1) the job is live and claimed, so it is ours, and the closure is read once.
         let f = unsafe { (&raw const (*job.as_ptr()).f).read() };
         f(Spot { memory: job.cast(), layout: Layout::new::<Self>(), _memory: PhantomData });
     }
@@ -132,7 +135,7 @@ impl Waiting for TicketQueue<JobHeader> {
 
     #[inline]
     unsafe fn push(&self, job: JobRef) {
-        // SAFETY: (1), (2); a job has an address.
+        // SAFETY: (1) and (2) are ours; (3) the word of a job holds its address, so it is not null.
         unsafe { self.push(job.into_raw()) }
     }
 
@@ -157,7 +160,8 @@ impl Waiting for LockedList<JobRef> {
     }
 }
 
-// SAFETY: only a thread that runs a job follows the region, which the job keeps. Jobs may be sent.
+// SAFETY: the header's region is followed only by a thread that runs a token, and is valid until then. The
+// jobs may be sent, by the duty of their makers.
 unsafe impl<Q: Send> Send for JobFifo<Q> {}
 // SAFETY: as above.
 unsafe impl<Q: Sync> Sync for JobFifo<Q> {}
@@ -174,7 +178,8 @@ impl<Q: Waiting> JobFifo<Q> {
     ///    thread after the other.
     #[inline]
     pub unsafe fn push(&self, job: JobRef) -> JobRef {
-        // SAFETY: (2), (3); then (1), (2); the header is the first field.
+        // SAFETY: `Waiting::push`: (1) is our (3); (2) is our (2). `JobRef::new`: (1) the header is the first
+        // field of the queue, which by our (1) is live until the token has run; (2) is our (2).
         unsafe {
             self.jobs.push(job);
             JobRef::new(NonNull::from(self).cast(), job.tag())
@@ -184,8 +189,8 @@ impl<Q: Waiting> JobFifo<Q> {
     /// # Safety
     /// 1. As [`JobRef::run`].
     unsafe fn execute(header: NonNull<JobHeader>) {
-        // SAFETY: (1), duty 1 of `push`: the queue is live until the last of its jobs has run, and we take
-        // one out now.
+        // SAFETY: by duty 1 of `push` the queue is live until this token has run. `pop`: (1) this thread has
+        // claimed the token, by our (1), and pops once for it.
         let job = unsafe { header.cast::<Self>().as_ref().jobs.pop() };
         // SAFETY: claimed by the `pop`. Its region is the token's.
         unsafe { job.run() };

@@ -90,7 +90,7 @@ impl JobRef {
     }
 
     fn header(self) -> NonNull<JobHeader> {
-        // SAFETY: a header's address is not null.
+        // SAFETY: without the tag, the word is the address that `new` got, which is not null.
         unsafe { NonNull::new_unchecked(self.0.map_addr(|address| address & !TAG)) }
     }
 

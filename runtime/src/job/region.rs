@@ -206,7 +206,7 @@ impl Region {
 
     /// This region and its outer regions.
     fn chain(&self) -> impl Iterator<Item = &Self> {
-        // SAFETY: a parent outlives its regions.
+        // SAFETY: a parent is null, or outlives its regions, by the duty of `isolated` and `entered`.
         std::iter::successors(Some(self), |region| unsafe { region.parent.as_ref() })
     }
 
@@ -222,7 +222,7 @@ impl Region {
         match &self.kind {
             // This is the outermost region.
             Kind::Cancellable(question) if cfg!(panic = "unwind") => question,
-            // SAFETY: a parent outlives its regions.
+            // SAFETY: as in `chain`.
             Kind::Entered(_) => unsafe { self.parent.as_ref() }.map_or(null(), Self::asked_at_splits),
             Kind::Cancellable(_) | Kind::Isolated => null(),
         }

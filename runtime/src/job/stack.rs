@@ -33,7 +33,7 @@ impl<L> StackHead<L> {
     #[inline]
     pub unsafe fn finish(this: NonNull<Self>, region: *const Region, latch: L) {
         let this = this.as_ptr();
-        // SAFETY: (1).
+        // SAFETY: by (1) the head is a live job's memory, and no other thread uses it.
         unsafe {
             JobHeader::set_region(&raw mut (*this).header, region);
             (&raw mut (*this).latch).write(latch);
@@ -70,7 +70,7 @@ where
     #[inline(always)]
     pub fn begin(place: &mut MaybeUninit<Self>, f: F) -> NonNull<Self> {
         let job = place.as_mut_ptr();
-        // SAFETY: the place is one for a job.
+        // SAFETY: `place` is memory for a job, and borrowed exclusively. `set_execute`: (1) by the same.
         unsafe {
             JobHeader::set_execute(&raw mut (*job).head.header, Self::execute);
             (&raw mut (*job).f).write(UnsafeCell::new(ManuallyDrop::new(f)));
@@ -94,10 +94,12 @@ where
 
     /// # Safety
     /// 1. The frame that has the job is not left before the reference was taken back or the latch set; see
-    ///    the module's docs. 2. `f` and its result may be sent to whichever thread gets the reference.
+    ///    the module's docs. 2. One thread gets the reference, and runs it once. `f` and its result may be
+    ///    sent to that thread, which may set the latch.
     #[inline(always)]
     pub unsafe fn as_job_ref(&self, tag: Tag) -> JobRef {
-        // SAFETY: (1) and (2); the header is the job's first field.
+        // SAFETY: (1) the header is the first field of the job, which by our (1) is live until it has run.
+        // (2) is in our (2).
         unsafe { JobRef::new(NonNull::from(self).cast(), tag) }
     }
 
@@ -124,7 +126,9 @@ where
     /// 1. As [`JobRef::run`].
     unsafe fn execute(header: NonNull<JobHeader>) {
         let this = header.cast::<Self>().as_ptr();
-        // SAFETY: (1): the job is live until the latch is set, and its parts are ours alone until then.
+        // SAFETY: by (1) the job is claimed. So it is live until the latch is set, and its parts are ours
+        // alone until then. `set`: (1) by the same argument; (2) by duty 2 of `as_job_ref`, or because a
+        // worker of the owner's own pool runs the job; (3) a job runs once, and sets its latch once.
         unsafe {
             let f = ManuallyDrop::take(&mut *(*this).f.get());
             let result = unwind::catch(|| f(true));

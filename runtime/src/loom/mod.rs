@@ -63,11 +63,11 @@ pub const READER_SLOTS: usize = 16;
 #[cfg(loom)]
 pub const READER_SLOTS: usize = 2;
 
-/// The longest time for which a computation yields to tasks at once, in microseconds.
+/// The longest time of one yield of a computation to tasks, in microseconds.
 #[cfg(not(loom))]
 pub const YIELD_MICROS: u64 = 500;
-/// The longest time for which a computation yields to tasks at once: in a model for ever, unless it is told
-/// to go on.
+/// The longest time of one yield of a computation to tasks: in a model for ever, unless the computation is
+/// told to go on.
 #[cfg(loom)]
 pub const YIELD_MICROS: u64 = 1 << 40;
 

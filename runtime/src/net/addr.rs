@@ -33,7 +33,8 @@ mod sealed {
 /// The system's `getaddrinfo` resolves names, on a blocking thread of the current runtime.
 ///
 /// # Errors
-/// The system's errors, with the name in the text.
+/// The system's errors, or an error if the runtime was shut down or the system refused a thread. Each has the
+/// name in the text.
 ///
 /// # Panics
 /// Outside of a runtime, if a name has to be resolved.

@@ -151,7 +151,7 @@ where
     let _own = OwnComputation::begin();
     // SAFETY: (1).
     let state = unsafe { shared.as_ref() };
-    // SAFETY: used in this call only.
+    // SAFETY: (1) used in this call only.
     let processor = unsafe { context::job_processor() };
     if let Some(processor) = processor {
         cancel::split_point(processor);
@@ -226,7 +226,8 @@ where
         // SAFETY: (1): the frame is live until the count is zero, and the result ours alone until then.
         // `JobEnd::new`: (1) the part was counted; (2) it runs on a job processor of its pool, which keeps
         // the pool. `decrement`: (1) the part is counted until this call; (2) `false` is right for every
-        // thread, because the owner counts the parts that it runs as other threads do.
+        // thread, because the owner counts the parts that it runs as other threads do; (3) the pool is kept,
+        // as before, and a latch of another pool takes a hold of that pool.
         unsafe {
             let call = (*this).call;
             let context = BroadcastContext::new((*this).index, (*call).threads);
@@ -255,7 +256,7 @@ where
     let op = Arc::new(op);
     state.queue_broadcast((0..threads).map(|index| {
         let op = op.clone();
-        // SAFETY: counted.
+        // SAFETY: (1) `try_begin_many` has counted a job for each thread.
         unsafe { spawn::job(shared, move || op(BroadcastContext::new(index, threads))) }
     }));
 }

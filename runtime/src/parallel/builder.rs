@@ -124,8 +124,9 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
     /// # Errors
     /// - The system's error if it refuses a thread, or the error of the
     ///   [`spawn_handler`](Self::spawn_handler). Threads that were started end.
-    /// - [`InvalidInput`](io::ErrorKind::InvalidInput) inside, with the value, if a thread's name contains
-    ///   NUL or the stack size is out of its range.
+    /// - An [`InvalidInput`](io::ErrorKind::InvalidInput) error with the value, if a thread's name contains
+    ///   NUL or the stack size is out of its range. It is the [`source`](std::error::Error::source) of the
+    ///   returned error, as is the system's error.
     /// - An error for [`use_current_thread`](Self::use_current_thread) if the calling thread belongs to a
     ///   pool or runtime already.
     ///
@@ -216,7 +217,8 @@ impl<S> ThreadPoolBuilder<S> {
         self
     }
 
-    /// Sets the stack size of the threads in bytes. The default is that of `std::thread`, 2 MiB.
+    /// Sets the stack size of the threads in bytes, at most `isize::MAX / 2`. The default is that of
+    /// `std::thread`: 2 MiB, unless the variable `RUST_MIN_STACK` says otherwise.
     pub fn stack_size(mut self, bytes: usize) -> Self {
         self.settings.stack_size = Some(bytes);
         self
@@ -287,8 +289,8 @@ impl Settings {
         struct Building(NonNull<Shared>);
         impl Drop for Building {
             fn drop(&mut self) {
-                // SAFETY: (1) counted by `Shared::new`; the last use. (2) This thread is no worker of the
-                // pool: if it becomes one, the count is never given up.
+                // SAFETY: (1) `Shared::new` counted the builder as a worker, and this is its last use. (2)
+                // This thread is no worker of the pool: if it becomes one, the count is never given up.
                 unsafe { Shared::leave(self.0, 0) };
             }
         }
@@ -309,12 +311,13 @@ impl Settings {
         let shared = Shared::new(config, Driver::new(None, None));
         let building = Building(shared);
         // If a thread cannot be started, this is dropped before `building`, and the others end.
-        // SAFETY: the reference that `Shared::new` returns.
+        // SAFETY: (1) the reference that `Shared::new` returns.
         let pool = unsafe { ThreadPool::adopt(shared) };
         for index in 0..workers {
             let name = self.next_name(index)?;
             if index > 0 || !uses_current_thread {
-                // SAFETY: the builder counts as a worker; each job processor is given away once.
+                // SAFETY: (1) the builder counts as a worker until `building` is dropped. (2) Each job
+                // processor is given away once, and has had no owner before.
                 let worker = unsafe { WorkerStart::new(shared, index) };
                 spawn(ThreadBuilder { name, stack_size, worker })?;
             }

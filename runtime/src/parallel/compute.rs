@@ -65,7 +65,8 @@ use crate::util::unwind::Cancelled;
 /// [spawned](fn@crate::spawn) without a scope are not a part of it.
 ///
 /// The shutdown of its runtime cancels the computation, too. A computation that is started afterwards is
-/// dropped unrun.
+/// dropped unrun. If the system refused every thread of the process-wide pool, a computation that would run
+/// there runs in place, before this returns.
 ///
 /// # Errors
 /// The handle yields a [`JoinError`] if the closure panicked or was cancelled.
@@ -96,7 +97,7 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    // SAFETY: what the calling thread is in, or has entered, is valid.
+    // SAFETY: (1) what the calling thread is in, or has entered, is valid until the call returns.
     unsafe { compute_in(enter::detached_pool(), f, Location::caller()) }
 }
 
@@ -149,7 +150,7 @@ where
 {
     let future = Computation(Some(f));
     let Some(pool) = pool else {
-        // SAFETY: closure and result are `Send`; this scheduler is nothing but a type.
+        // SAFETY: (1) closure and result are `Send`. (2) This scheduler is nothing but a type.
         let (task, handle) = unsafe { task::new(future, NonNull::<InPlace>::dangling(), site) };
         // The poll of a task may be around it.
         coop::suspended(|| task.run());
@@ -157,7 +158,8 @@ where
     };
     // SAFETY: (1): what keeps the pool valid for the call is a reference, or a worker.
     unsafe { Shared::retain(pool) };
-    // SAFETY: closure and result are `Send`; the cell's reference was just taken.
+    // SAFETY: (1) closure and result are `Send`. (2) The cell's reference to the pool was just taken, and
+    // `free` gives it up.
     let (task, handle) = unsafe { task::new(future, pool.cast::<Computations>(), site) };
     // SAFETY: (1), and the handle's cell keeps it.
     if let Err(Injected::Compute(task)) = unsafe { pool.as_ref() }.push_injected(Injected::Compute(task)) {
@@ -274,7 +276,7 @@ impl<T, F: FnOnce() -> T> Future for Computation<F> {
 /// # Safety
 /// 1. `task` is live until this returns.
 unsafe fn run<T>(task: NonNull<Header>, f: impl FnOnce() -> T) -> T {
-    // SAFETY: used in this call only.
+    // SAFETY: (1) used in this call only.
     let Some(processor) = (unsafe { context::job_processor() }) else {
         // Run in place: no other thread has the handle yet.
         return f();
@@ -332,12 +334,12 @@ unsafe impl Schedule for Computations {
     unsafe fn release(_: NonNull<Self>, _: NonNull<Header>) {}
 
     unsafe fn allocate(this: NonNull<Self>, layout: Layout) -> NonNull<u8> {
-        // SAFETY: the same state; the caller's words are the same.
+        // SAFETY: (1) is the caller's, for the same state under its own type.
         unsafe { Shared::allocate(this.cast(), layout) }
     }
 
     unsafe fn free(this: NonNull<Self>, memory: NonNull<u8>, layout: Layout) {
-        // SAFETY: as above.
+        // SAFETY: (1) and (2) are the caller's, for the same state under its own type.
         unsafe { Shared::free(this.cast(), memory, layout) }
     }
 }
@@ -372,7 +374,7 @@ unsafe impl Schedule for InPlace {
     }
 
     unsafe fn free(_: NonNull<Self>, memory: NonNull<u8>, layout: Layout) {
-        // SAFETY: from `allocate`, with this layout: the caller's word.
+        // SAFETY: by (2) the memory is from `allocate`, with this layout, and is not used any more.
         unsafe { std::alloc::dealloc(memory.as_ptr(), layout) }
     }
 }

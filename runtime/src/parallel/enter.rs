@@ -309,7 +309,7 @@ impl Drop for OwnComputation {
 /// computation.
 pub fn with_own<R>(f: impl FnOnce(Option<&OwnJobs>) -> R) -> R {
     let _own = OwnComputation::begin();
-    // SAFETY: used in this call only.
+    // SAFETY: (1) used in this call only.
     f(unsafe { job_processor() })
 }
 
@@ -366,7 +366,8 @@ unsafe fn install_and_wait<L: Latch, R: Send>(
         op(unsafe { context::job_processor() }, true)
     });
     // SAFETY: `as_ref`: (1). `push_install`: (1) this frame waits below, by (2), until the job has run.
-    // `as_job_ref`: (1) as before. (2) closure and result are `Send`.
+    // `as_job_ref`: (1) as before. (2) A queue gives the reference to one thread, which runs it. Closure and
+    // result are `Send`, and any thread may set a `ThreadLatch` or a `CrossLatch`.
     let is_pushed = unsafe { shared.as_ref().push_install(job.as_job_ref(region.tag())) };
     if !is_pushed {
         // SAFETY: (1) the job was not pushed, so no other thread got the reference, and it has not run.

@@ -40,11 +40,12 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
     /// multi-thread runtime.
     ///
     /// Without this call, the pool is built when it is first needed, with default settings and threads that
-    /// are named `runtime-pool-0` and so on. It lives until the process ends. After a failed build, a program
-    /// may try again.
+    /// are named `runtime-pool-0` and so on. It lives until the process ends. After a `build_global` that has
+    /// failed, a program may try again.
     ///
     /// # Errors
-    /// If it has been built already; or as [`build`](Self::build).
+    /// If the pool has been built already, is being built by this thread, or could not be built when it was
+    /// first needed; or as [`build`](Self::build).
     ///
     /// # Panics
     /// As [`build`](Self::build).

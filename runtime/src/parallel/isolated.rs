@@ -66,13 +66,13 @@ use crate::util::numbers::Numbers;
 ///
 /// Prior art: `tbb::this_task_arena::isolate`.
 pub fn isolated<R>(f: impl FnOnce() -> R) -> R {
-    // SAFETY: used in this call only.
+    // SAFETY: (1) used in this call only.
     let processor = unsafe { context::job_processor() };
     let (outer, _) = super::cancel::current_region(processor);
     let Some(number) = NUMBERS.take() else {
         return solitary(outer, f);
     };
-    // SAFETY: the region around outlives this call.
+    // SAFETY: (1) the region around outlives this call, and so the region that is made here.
     let region = unsafe { Region::isolated(outer, Tag::new(number.get())) };
     let _inside = Inside::enter(processor, &region);
     f()

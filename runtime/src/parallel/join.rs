@@ -17,7 +17,7 @@ use crate::scheduler::context;
 use crate::scheduler::{JobProcessor, OwnJobs};
 use crate::util::unwind;
 
-/// What a closure of [`join_context`] is told.
+/// Tells a closure of [`join_context`] whether it was moved to another thread.
 #[derive(Debug)]
 pub struct FnContext {
     is_migrated: bool,
@@ -127,7 +127,7 @@ where
 {
     // Two branches by hand, so that only the usual one is inlined. A recursion then has one frame for each
     // level.
-    // SAFETY: used within this call only.
+    // SAFETY: (1) used within this call only.
     match unsafe { context::job_processor() } {
         Some(processor) => join_on(processor, false, a, b),
         None => join_elsewhere(Outside::Visits, a, b),
@@ -143,7 +143,7 @@ where
     RA: Send,
     RB: Send,
 {
-    // SAFETY: used within this call only.
+    // SAFETY: (1) used within this call only.
     match unsafe { context::job_processor() } {
         Some(processor) => join_on(processor, false, a, b),
         None => join_elsewhere(Outside::Sends, a, b),
@@ -197,7 +197,8 @@ where
         None => match unsafe { split(processor, job) } {
             Some(index) => index,
             // The deque is full, so thieves have plenty of jobs.
-            // SAFETY: no other thread got the reference.
+            // SAFETY: (1) the job was not pushed, so there is no reference to it, and it has not run. It is
+            // called once, because `join_in_place` calls each closure once.
             None => return join_in_place(a, move |_| unsafe { StackJob::take_closure(job)(is_migrated) }),
         },
     };
@@ -207,14 +208,14 @@ where
     // SAFETY: (1) this frame has pushed the job there, and the frames that pushed join jobs above have been
     // left.
     if unsafe { processor.take_back_private(index) || take_back_public(processor, index) } {
-        // SAFETY: taken back.
+        // SAFETY: (1) the reference was taken back, so the job has not run; called once.
         return (result_a, unsafe { StackJob::take_closure(job) }(is_migrated));
     }
     // SAFETY: it was stolen, so it was finished.
     let job = unsafe { job.as_ref() };
     // SAFETY: (1) the job at `index` was stolen, and the frames that pushed join jobs above have been left.
     unsafe { wait(processor, job.latch().core(), index) };
-    // SAFETY: the latch is set.
+    // SAFETY: (1) `wait` returned because the latch is set. (2) Called once.
     (result_a, enter::resume(unsafe { job.take_result() }))
 }
 
@@ -230,7 +231,7 @@ unsafe fn split<F: FnOnce(bool) -> R, R>(
     job: NonNull<StackJob<SpinLatch<JobProcessor>, F, R>>,
 ) -> Option<u32> {
     if cancel::ends_here(processor) {
-        // SAFETY: (2).
+        // SAFETY: (1) by our (2) the job was never pushed, so there is no reference to it; called once.
         let _closure = unsafe { StackJob::take_closure(job) };
         cancel::unwind_quietly();
     }
@@ -278,7 +279,8 @@ impl<F: FnOnce(bool) -> R, R> Drop for Rescue<'_, F, R> {
     // Inlined, so that the three fields need not lie in memory for it.
     #[inline(always)]
     fn drop(&mut self) {
-        // SAFETY: the frame of the join is being left, by unwinding.
+        // SAFETY: (1) the frame of the join has pushed the job at `index`, and the first closure's frames,
+        // which pushed join jobs above, have been unwound. (2) The frame of the join is being left, too.
         unsafe { rescue(self.processor, self.job, self.index) }
     }
 }
@@ -311,12 +313,12 @@ unsafe fn rescue<F: FnOnce(bool) -> R, R>(
     };
     let result = match is_back {
         true if cancel::is_over(processor) => {
-            // SAFETY: taken back; (2).
+            // SAFETY: (1) the reference was taken back, so the job has not run; by our (2) called once.
             return unwind::drop_quietly(unsafe { StackJob::take_closure(job) });
         }
-        // SAFETY: taken back; (2).
+        // SAFETY: (1) as above.
         true => unwind::catch(|| unsafe { StackJob::take_closure(job) }(false)),
-        // SAFETY: the latch is set.
+        // SAFETY: (1) the wait ended because the latch is set. (2) By our (2) called once.
         false => unsafe { job.as_ref().take_result() },
     };
     match result {

@@ -68,7 +68,7 @@ impl ThreadPool {
 impl Drop for ThreadPool {
     fn drop(&mut self) {
         self.shared().begin_shutdown();
-        // SAFETY: our reference, and its last use.
+        // SAFETY: `adopt` got the reference that is given up here, and the pool is not used any more.
         unsafe { Shared::release(self.shared) };
     }
 }

@@ -30,7 +30,7 @@ impl ThreadPool {
         OP: FnOnce() -> R + Send,
         R: Send,
     {
-        // SAFETY: `self` keeps it during the call.
+        // SAFETY: (1) `self` keeps the pool during the call.
         unsafe { enter::install(self.shared_ptr(), |_, _| op()) }
     }
 
@@ -59,7 +59,7 @@ impl ThreadPool {
         OP: FnOnce(&Scope<'scope>) -> R + Send,
         R: Send,
     {
-        // SAFETY: `self` keeps it during the call.
+        // SAFETY: (1) `self` keeps the pool during the call.
         unsafe { scope::scope_in(self.shared_ptr(), op) }
     }
 
@@ -73,7 +73,7 @@ impl ThreadPool {
         OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
         R: Send,
     {
-        // SAFETY: `self` keeps it during the call.
+        // SAFETY: (1) `self` keeps the pool during the call.
         unsafe { scope::scope_fifo_in(self.shared_ptr(), op) }
     }
 
@@ -85,7 +85,7 @@ impl ThreadPool {
     where
         OP: FnOnce(&Scope<'scope>) -> R,
     {
-        // SAFETY: `self` keeps it during the call.
+        // SAFETY: (1) `self` keeps the pool during the call.
         unsafe { scope::in_place_scope_in(Some(self.shared_ptr()), op) }
     }
 
@@ -97,7 +97,7 @@ impl ThreadPool {
     where
         OP: FnOnce(&ScopeFifo<'scope>) -> R,
     {
-        // SAFETY: `self` keeps it during the call.
+        // SAFETY: (1) `self` keeps the pool during the call.
         unsafe { scope::in_place_scope_fifo_in(Some(self.shared_ptr()), op) }
     }
 
@@ -107,7 +107,7 @@ impl ThreadPool {
     where
         OP: FnOnce() + Send + 'static,
     {
-        // SAFETY: `self` keeps it during the call.
+        // SAFETY: (1) `self` keeps the pool during the call.
         unsafe { spawn::spawn_in(self.shared_ptr(), op) }
     }
 
@@ -117,7 +117,7 @@ impl ThreadPool {
     where
         OP: FnOnce() + Send + 'static,
     {
-        // SAFETY: `self` keeps it during the call.
+        // SAFETY: (1) `self` keeps the pool during the call.
         unsafe { spawn::spawn_fifo_in(self.shared_ptr(), op) }
     }
 
@@ -131,7 +131,7 @@ impl ThreadPool {
         OP: Fn(BroadcastContext<'_>) -> R + Sync,
         R: Send,
     {
-        // SAFETY: `self` keeps it during the call.
+        // SAFETY: (1) `self` keeps the pool during the call.
         unsafe { broadcast::broadcast_in(self.shared_ptr(), op) }
     }
 
@@ -141,7 +141,7 @@ impl ThreadPool {
     where
         OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
     {
-        // SAFETY: `self` keeps it during the call.
+        // SAFETY: (1) `self` keeps the pool during the call.
         unsafe { broadcast::spawn_broadcast_in(self.shared_ptr(), op) }
     }
 

@@ -24,7 +24,7 @@ use crate::util::unwind;
 ///
 /// # Panics
 /// Never itself. A panic of the job goes to the pool's panic handler if there is one. Otherwise it is
-/// dropped.
+/// dropped, or aborts the process if the feature `abort-on-detached-panic` is on.
 ///
 /// # Examples
 /// ```
@@ -112,7 +112,7 @@ unsafe fn push(shared: NonNull<Shared>, is_fifo: bool, f: impl FnOnce() + Send +
     if !state.injected_jobs.try_begin() {
         return run_catching(state, f);
     }
-    // SAFETY: counted.
+    // SAFETY: (1) `try_begin` has counted it.
     let job = unsafe { job(shared, f) };
     // SAFETY: used in this call only.
     match unsafe { enter::job_processor_of(shared) }.filter(|processor| !processor.is_external()) {

@@ -12,7 +12,7 @@ use crate::scheduler::{OwnJobs, Shared};
 pub enum Yield {
     /// A job was run.
     Executed,
-    /// There was no job.
+    /// No job was found that the call may run.
     Idle,
 }
 
@@ -123,13 +123,13 @@ fn yield_on(processor: &OwnJobs, is_local: bool) -> Yield {
 /// Prior art: `rayon::current_thread_index`.
 #[inline]
 pub fn current_thread_index() -> Option<usize> {
-    // SAFETY: used in this call only.
+    // SAFETY: (1) used in this call only.
     unsafe { enter::job_processor() }.and_then(|processor| processor.thread_index())
 }
 
 /// [`current_thread_index`] for threads of the pool `shared`.
 pub(super) fn current_thread_index_in(shared: NonNull<Shared>) -> Option<usize> {
-    // SAFETY: used in this call only.
+    // SAFETY: (1) used in this call only.
     unsafe { enter::job_processor_of(shared) }.and_then(|processor| processor.thread_index())
 }
 
@@ -179,13 +179,13 @@ pub fn current_num_threads() -> usize {
 /// Prior art: `rayon::current_thread_has_pending_tasks` of its core.
 #[inline]
 pub fn current_thread_has_pending_tasks() -> Option<bool> {
-    // SAFETY: used in this call only.
+    // SAFETY: (1) used in this call only.
     unsafe { enter::job_processor() }.map(OwnJobs::has_pending_jobs)
 }
 
 /// [`current_thread_has_pending_tasks`] for threads of the pool `shared`.
 pub(super) fn current_thread_has_pending_tasks_in(shared: NonNull<Shared>) -> Option<bool> {
-    // SAFETY: used in this call only.
+    // SAFETY: (1) used in this call only.
     unsafe { enter::job_processor_of(shared) }.map(OwnJobs::has_pending_jobs)
 }
 

@@ -157,7 +157,8 @@ impl Child {
     ///
     /// # Errors
     /// The system's errors. `ECHILD` if other code has waited for this process, or if the program ignores
-    /// `SIGCHLD`. An error if the runtime was shut down.
+    /// `SIGCHLD`. An error if the process still runs, its runtime was shut down, and no runtime with I/O is
+    /// current.
     ///
     /// # Cancel safety
     /// Safe: the next call returns the status. The first poll closes `stdin`.

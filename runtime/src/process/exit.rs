@@ -32,8 +32,8 @@ use crate::driver::io::{Direction, Interest, is_shut_down_error, shut_down_error
 use crate::io::registered::{Fd, Registered, WatchMode};
 use crate::signal::unix::{Signal, SignalKind, signal};
 
-/// Kind pipe: after the exit the descriptor counts as closed. A question that answers "still running" then
-/// clears that as well.
+/// The pidfd is watched as the end of a pipe. After the exit it counts as closed. If [`reap`] then
+/// finds that the child still runs, its `WouldBlock` clears that, too.
 const WATCH: WatchMode = WatchMode::pipe("Command::spawn", Interest::READABLE);
 
 /// Makes sure that the current runtime can watch a child.
@@ -107,7 +107,8 @@ impl Process {
     ///
     /// # Errors
     /// The errors of `waitpid`: `ECHILD` if other code in this process has reaped the child. If the runtime
-    /// was shut down and no other runtime is current, an error for which [`is_shut_down_error`] is true.
+    /// was shut down, the child still runs, and no runtime with I/O is current, an error for which
+    /// [`is_shut_down_error`] is true.
     pub fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
         loop {
             match ready!(self.poll_notice(cx)) {

@@ -202,8 +202,10 @@ impl<T: Linked> Local<T> {
         let mut batch = IntrusiveList::new();
         for index in CAPACITY / 2..CAPACITY {
             // RingGiveHalf.
-            // SAFETY: RingOverflow took all items, and RingKeepHalf gave back the older half. These items
-            // were pushed under the same promises as (2) and (3), and are now out of the ring.
+            // SAFETY: `read`: (1) RingOverflow took all items, RingKeepHalf gave back only the older half,
+            // and this thread wrote the slots; (2) it is the owner, and has not pushed since. `push_back`:
+            // (1) and (2) the items were pushed under the promises of our (2) and (3), and are out of the
+            // ring.
             unsafe { batch.push_back(self.read(head.real().wrapping_add(index))) };
         }
         // SAFETY: (2) and (3).
@@ -279,7 +281,8 @@ impl<T: Linked> Local<T> {
             }
             // RingPop, pairs with RingHead.
             match self.head.compare_exchange_weak(head.0, head.popped().0, Release, Relaxed) {
-                // SAFETY: RingPop took the item, and by (1) this thread wrote the slot.
+                // SAFETY: (1) RingPop took the item, and by our (1) this thread wrote the slot. (2) It is the
+                // owner, and has not pushed since.
                 Ok(_) => return Some(unsafe { self.read(head.real()) }),
                 Err(newer) => head = Head(newer),
             }
@@ -316,13 +319,13 @@ impl<T: Linked> Local<T> {
             }
         };
         // RingCopy.
-        // SAFETY: RingClaim took `count` items from `real` on, RingTail made them visible, and until
-        // RingUnclaim the owner writes none of these slots.
+        // SAFETY: (1) RingClaim took `count` items from `real` on, and RingTail made them visible. (2) The
+        // claim has not ended: until RingUnclaim the owner writes none of these slots.
         let item = |offset| unsafe { self.read(head.real().wrapping_add(offset)) };
         let first = item(0);
-        // SAFETY: (1). The items' promises were made to this ring, which they have left. If `into` is this
-        // ring: no more are pushed than there were free slots before RingClaim, and until RingUnclaim the
-        // slots that are read are not free.
+        // SAFETY: (1) is our (1). (2) and (3) the items' promises were made to this ring, which they have
+        // left. If `into` is this ring: no more are pushed than there were free slots before RingClaim, and
+        // until RingUnclaim the slots that are read are not free.
         let added = unsafe { into.push_batch((1..count).map(item)) };
         debug_assert_eq!(added, count as usize - 1, "what was taken fits");
         // RingUnclaim, pairs with RingRead.

@@ -172,7 +172,7 @@ impl Handle {
         F: Future + Send + 'static,
         F::Output: Send + 'static,
     {
-        // SAFETY: our reference keeps the state; future and output are `Send`.
+        // SAFETY: (1) our reference keeps the state. (2) Future and output are `Send`.
         unsafe { spawn::spawn_on(self.shared_ptr(), future, Location::caller()) }
     }
 

@@ -40,7 +40,7 @@ where
 {
     let site = Location::caller();
     let shared = current("spawn");
-    // SAFETY: the current runtime's shared state is valid; future and output are `Send`.
+    // SAFETY: (1) the current runtime's shared state is valid. (2) Future and output are `Send`.
     unsafe { spawn_on(shared, future, site) }
 }
 
@@ -175,8 +175,9 @@ unsafe fn spawn_small<F: Future + 'static>(
             }
             None => memory::allocate_outside(layout, &state.depot),
         };
-        // SAFETY: (2). The cell's reference was just taken, or `take_newborn` takes it before any other
-        // thread sees the task. The memory is the scheduler's.
+        // SAFETY: (1) is our (2). (2) The cell's reference was just taken, or `take_newborn` takes it before
+        // any other thread sees the task. (3) The memory is from the allocator of all magazines, as that of
+        // `Shared::allocate`, has this layout, and is given up here.
         let (task, handle) = unsafe { task::new_in(memory, future, shared, site) };
         match worker {
             // The worker drains its queues before it leaves.

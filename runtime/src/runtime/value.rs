@@ -18,9 +18,9 @@ use crate::util::as_tokio;
 /// threads.
 ///
 /// # Shutdown
-/// Dropping a runtime ends it. Tasks are dropped at their next yield. Closures of `spawn_blocking` that have
-/// not begun are dropped, unless a thread is on its way for them. The drop waits for the other closures and
-/// for the workers.
+/// Dropping a runtime ends it. Tasks that wait are dropped, and the others at their next yield. Closures of
+/// `spawn_blocking` that have not begun are dropped, unless a thread is on its way for them. The drop waits
+/// for the other closures and for the workers.
 ///
 /// Inside of any runtime (in a task, a `block_on`, a blocking closure) the drop does not wait. Everything
 /// then ends in the background, and nothing panics. (Tokio panics.)
@@ -152,7 +152,8 @@ impl Runtime {
         self.handle.metrics()
     }
 
-    /// Ends the runtime and waits for its threads, but no longer than `limit`.
+    /// Ends the runtime and waits for its threads, but no longer than `limit`. Unlike the drop, it waits also
+    /// inside of a runtime.
     ///
     /// A task that does not yield, or a blocking closure, may not have ended by then. It goes on, and its own
     /// thread ends it when it returns. [`shutdown_report`](Self::shutdown_report) says what has not ended.

@@ -80,8 +80,8 @@ impl Entered {
         if unsafe { job_processor.current_of(job_processor.region()) } == Some(shared) {
             return None;
         }
-        // SAFETY: the region around outlives this one: `leave` comes before that region is left, or does not
-        // free this one.
+        // SAFETY: (1) the region around outlives each use of this one. `leave` comes before that region is
+        // left. If `leave` leaks this one, the frame that set the region around replaces this one instead.
         let region =
             unsafe { Region::entered(job_processor.region(), job_processor.tag(), Some(shared.cast())) };
         let region = Box::new(region);
@@ -91,7 +91,7 @@ impl Entered {
     }
 
     fn leave(self) {
-        // SAFETY: used in this call only.
+        // SAFETY: (1) used in this call only.
         let job_processor =
             unsafe { job_processor() }.filter(|&job_processor| ptr::eq(job_processor, self.job_processor));
         match job_processor.filter(|job_processor| ptr::eq(job_processor.region(), &raw const *self.region)) {
@@ -115,7 +115,7 @@ impl Entry {
     /// 1. The entry stays at its place, and its runtime valid, until [`leave`](Self::leave), on the same
     ///    thread. 2. It is not linked.
     pub unsafe fn enter(&self) {
-        // SAFETY: used in this call only.
+        // SAFETY: (1) used in this call only.
         if let (Some(job_processor), Some(shared)) = (unsafe { job_processor() }, self.shared) {
             *self.entered.borrow_mut() = Entered::enter(job_processor, shared);
         }
@@ -273,7 +273,7 @@ pub fn set_worker_for_good(worker: &'static Worker) {
 #[cold]
 #[inline(never)]
 pub fn expose_child_jobs() {
-    // SAFETY: used in this call only.
+    // SAFETY: (1) used in this call only.
     if let Some(job_processor) = unsafe { job_processor() } {
         job_processor.expose_child_jobs();
     }

@@ -59,7 +59,8 @@ impl Core {
         }
     }
 
-    /// Takes the core. If it is taken, the caller becomes a waiter and is unparked when it may try again.
+    /// Takes the core. `Err`: the core is taken, or its runtime has finished. The caller is a waiter then,
+    /// until the result is dropped. A thread that puts the core down unparks a waiter, which may try again.
     pub(super) fn take_or_wait(&self) -> Result<(), Waiting<'_>> {
         let mut state = self.state.lock();
         if state.is_taken || state.is_finished {

@@ -36,6 +36,9 @@ use crate::scheduler::context;
 use crate::util::erased_future::ErasedFuture;
 
 /// Runs `future` to its end on the calling thread, and the runtime's tasks meanwhile.
+///
+/// # Panics
+/// If the future panics. Also if the runtime was ended by the panic of a task (`Core::check_panicked`).
 pub fn block_on(handle: &Reference, future: ErasedFuture<'_>) {
     let root = Arc::new(Root {
         is_woken: AtomicBool::new(true),
@@ -73,7 +76,7 @@ pub fn shutdown(handle: &Reference) {
         }
         state.is_taken = true;
     }
-    // SAFETY: we have just taken the core; the handle keeps the state.
+    // SAFETY: (1) we have just taken the core. (2) `handle` is borrowed, and keeps the state.
     drop(unsafe { Taken::new(handle.shared_ptr()) });
 }
 
@@ -87,7 +90,7 @@ impl Taken {
     /// 1. The caller took the core. 2. The caller's handle keeps the state valid for as long as the result
     ///    lives.
     unsafe fn new(shared: NonNull<Shared>) -> Self {
-        // SAFETY: (2); by (1) no other thread is the owner of the processor.
+        // SAFETY: (1) is our (2). (2) By our (1) no other thread is the owner of the processor.
         let worker = unsafe { Worker::new(shared, 0) };
         worker.processor().parker.adopt_current_thread();
         Self { worker }
@@ -107,7 +110,7 @@ impl Drop for Taken {
             drop(state);
             let drain =
                 || outside_of_computations(|| enter::enter_worker(&self.worker, || self.worker.drain()));
-            // SAFETY: the caller's handle keeps the state.
+            // SAFETY: (1) the caller's handle keeps the state.
             unsafe { context::enter_runtime(self.worker.shared_ptr(), drain) };
             // SAFETY: (1) `running` counts the builder for this worker. This happens once: the core is put
             // down only after `is_finished` is set, and then no thread takes it. The caller's handle keeps
@@ -186,7 +189,7 @@ impl RootFuture<'_> {
             let waiting = match core.take_or_wait() {
                 Err(waiting) => waiting,
                 Ok(()) => {
-                    // SAFETY: we have just taken the core; the root holds a handle.
+                    // SAFETY: (1) we have just taken the core. (2) The root holds a handle.
                     let taken = unsafe { Taken::new(shared) };
                     if enter::enter_worker(&taken.worker, || self.drive(&taken.worker, false)) {
                         return;
@@ -249,7 +252,7 @@ impl RootFuture<'_> {
             }
             // The tasks do not see the context that the frames below have set up.
             let run_tasks = || outside_of_computations(|| self.run_tasks(worker, is_over));
-            // SAFETY: the root holds a handle.
+            // SAFETY: (1) the root holds a handle.
             unsafe { context::in_surroundings(Some(worker.shared_ptr()), run_tasks) };
         }
     }

@@ -40,7 +40,8 @@ impl Shared {
         self.fetch(Work::Task);
     }
 
-    /// SearcherLook of worker `index`, which may not run every kind of work.
+    /// SearcherLook of worker `index`, which may not run every kind of work. Wakes a sleeper with a lower
+    /// index. If there is none, wakes a waiter, and admits a spare worker if one is needed.
     pub fn leave_to_lower(&self, index: usize) {
         let picked = self.idle.pick_below(index, self.driver.poller());
         if picked.is_some() {

@@ -12,11 +12,12 @@ use crate::scheduler::context;
 #[derive(Debug)]
 pub struct JobMemory;
 
-// SAFETY: (1) is `allocate`'s; (2) all magazines and depots have their blocks from one allocator.
+// SAFETY: (1) each of the calls in `allocate` returns memory for the layout. (2) All magazines and depots
+// have their blocks from one allocator, so the memory may go back on any thread.
 unsafe impl Memory for JobMemory {
     #[inline]
     fn allocate(layout: Layout) -> NonNull<u8> {
-        // SAFETY: used in this call only.
+        // SAFETY: (1) used in this call only.
         if let Some(job_processor) = unsafe { context::job_processor() } {
             return job_processor.allocate(layout);
         }
@@ -28,14 +29,15 @@ unsafe impl Memory for JobMemory {
 
     #[inline]
     unsafe fn free(memory: NonNull<u8>, layout: Layout) {
-        // SAFETY: used in this call only; (1).
+        // SAFETY: `job_processor`: (1) used in this call only. `OwnJobs::free`: (1) is our (1).
         unsafe {
             if let Some(job_processor) = context::job_processor() {
                 return job_processor.free(memory, layout);
             }
         }
         context::with_worker(|worker| {
-            // SAFETY: (1).
+            // SAFETY: (1) by our (1), because `allocate` has the memory from a magazine or from the
+            // allocator.
             unsafe {
                 match worker {
                     Some(worker) => worker.magazine().free(memory, layout, &worker.shared().depot),

@@ -49,7 +49,7 @@ impl Reference {
     /// 1. `shared` is valid until this returns.
     #[inline]
     pub unsafe fn new(shared: NonNull<Shared>) -> Self {
-        // SAFETY: (1): what keeps the state valid until this returns is a reference, or a worker.
+        // SAFETY: (1) by our (1): what keeps the state valid until this returns is a reference, or a worker.
         unsafe { Shared::retain(shared) };
         Self { shared }
     }
@@ -87,7 +87,7 @@ impl Clone for Reference {
 impl Drop for Reference {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: our reference is given up here.
+        // SAFETY: (1) our reference is given up here, and `self`, the only way to it, ends with this call.
         unsafe { Shared::release(self.shared) }
     }
 }
@@ -136,8 +136,8 @@ impl Shared {
     /// # Safety
     /// 1. Called once, by the last worker, as its last use of `this`.
     pub unsafe fn give_up_bias(this: NonNull<Self>) {
-        // SAFETY: BIAS keeps the state until it is given up. If no reference is left, this thread is the
-        // last.
+        // SAFETY: BIAS keeps the state until it is given up. `free_state`: (1) no reference is left, and all
+        // workers have left, so no other thread uses the state.
         unsafe {
             if this.as_ref().references.end_bias() {
                 Self::free_state(this);
@@ -151,8 +151,8 @@ impl Shared {
     /// 1. As [`release`](Self::release).
     #[inline]
     pub(super) unsafe fn release_elsewhere(this: NonNull<Self>) {
-        // SAFETY: (1): the reference keeps the state until it is given up. If it was the last, no other
-        // thread uses the state.
+        // SAFETY: the reference of our (1) keeps the state until it is given up. `free_state`: (1) that
+        // reference was the last, so no other thread uses the state.
         unsafe {
             if this.as_ref().references.release() {
                 Self::free_state(this);

@@ -36,7 +36,7 @@ unsafe impl Schedule for Shared {
     unsafe fn schedule(this: NonNull<Self>, task: Runnable) {
         context::with_worker(|newest| match newest {
             Some(worker) if worker.shared_ptr() == this && worker.is_here() => worker.push(task),
-            // SAFETY: valid for the call, by the caller's word.
+            // SAFETY: (1) is our (1).
             _ => unsafe { schedule_elsewhere(this, task) },
         });
     }
@@ -45,7 +45,7 @@ unsafe impl Schedule for Shared {
     unsafe fn reschedule(this: NonNull<Self>, task: Runnable) {
         context::with_worker_of(this, |worker| match worker {
             Some(worker) if worker.takes_tasks() => worker.requeue(task),
-            // SAFETY: valid for the call, by the caller's word.
+            // SAFETY: valid for the call by our (1).
             _ => unsafe { this.as_ref() }.inject(task),
         });
     }
@@ -58,15 +58,16 @@ unsafe impl Schedule for Shared {
     #[inline]
     unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool {
         context::with_worker_of(this, |worker| {
-            // SAFETY: both are valid, by the word of the caller, which owns the task's `SCHEDULED`. The
-            // worker is the calling thread, and its table is not lent. A task is adopted once.
+            // SAFETY: `this` is valid by our (1). `enter`: (1) the worker is the calling thread, and `table`
+            // is `None` while its table is lent. (2) is our (2). (3) Both callers of `adopt` have a task that
+            // no table owns: it is new, or `after_pending` has asked `is_owned`.
             unsafe { this.as_ref().owned.enter(task, worker.and_then(Worker::table)) }
         })
     }
 
     #[inline]
     unsafe fn release(this: NonNull<Self>, task: NonNull<Header>) {
-        // SAFETY: both are live, by the word of the caller, which owns the task's `SCHEDULED`.
+        // SAFETY: both are live, by our (1) and (2).
         let (state, header) = unsafe { (this.as_ref(), task.as_ref()) };
         context::with_worker_of(this, |worker| {
             match worker {
@@ -75,7 +76,8 @@ unsafe impl Schedule for Shared {
                 None => _ = state.ended_elsewhere.fetch_add(1, Relaxed),
             }
             if header.is_owned() {
-                // SAFETY: the worker is the calling thread, and its table is not lent; the task was entered.
+                // SAFETY: (1) the worker is the calling thread, and `table` is `None` while its table is
+                // lent. (2) The owner of `SCHEDULED` calls `release`. (3) `is_owned`: the task was entered.
                 unsafe { state.owned.leave(task, worker.and_then(Worker::table)) };
                 if let Some(observer) = &state.config.observer {
                     observer.on_terminate(header.id(), header.spawned_at());
@@ -118,10 +120,11 @@ unsafe impl Schedule for Shared {
         context::with_worker_of(this, |worker| match worker {
             Some(worker) => {
                 worker.count_references(-1);
-                // SAFETY: (2); the worker keeps the shared state.
+                // SAFETY: (1) is our (2): `allocate` gives memory of a magazine, or of the depot. The worker
+                // keeps the shared state.
                 unsafe { worker.magazine().free_by(memory, layout, || &worker.shared().depot) };
             }
-            // SAFETY: (2), and (1).
+            // SAFETY: (1) and (2) are ours.
             None => unsafe { Self::free_elsewhere(this, memory, layout) },
         });
     }
@@ -134,7 +137,8 @@ impl Shared {
     /// As [`Schedule::free`].
     #[inline(never)]
     unsafe fn free_elsewhere(this: NonNull<Self>, memory: NonNull<u8>, layout: Layout) {
-        // SAFETY: (2), and (1): the cell's reference is given up.
+        // SAFETY: `free_outside`: (1) is our (2). `release_elsewhere`: (1) by our (1) the cell's reference is
+        // given up, and the caller does not use `this` afterwards.
         unsafe {
             memory::free_outside(memory, layout, &this.as_ref().depot);
             Self::release_elsewhere(this);
@@ -176,11 +180,12 @@ impl Shared {
             return self.refuse(task, is_from_outside);
         }
         let (this, id, spawned_at) = (NonNull::from(self), Id(task.id()), task.spawned_at());
-        // SAFETY: the task is new, and the spawner, which has its handle, is here.
+        // SAFETY: (1) the task is newborn: it was in no queue, and its spawner, the calling thread, has given
+        // its handle to no other thread yet.
         unsafe { task.observe() };
         observer.on_spawn(id, spawned_at);
-        // SAFETY: the runnable owns its task, which is adopted here and nowhere else: its own poll adopts
-        // only a task that is not owned.
+        // SAFETY: (1) `self` is borrowed. (2) `task`, a `Runnable`, owns `SCHEDULED`. The task was not
+        // adopted before, because it is newborn, and its own poll adopts only a task that is not owned.
         if !unsafe { Self::adopt(this, task.header()) } {
             self.refuse(task, is_from_outside);
             return observer.on_terminate(id, spawned_at);

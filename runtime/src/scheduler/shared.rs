@@ -105,18 +105,20 @@ impl Shared {
             config,
         };
         if shared.config.is_pool {
-            // No worker of a pool claims its table, because a pool has no tasks that wait. SAFETY: no thread
-            // has claimed the tables.
+            // A pool has no tasks that wait.
+            // SAFETY: (1) no worker of a pool ever touches a table: neither `Worker::new` nor
+            // `take_table_back` gives it one.
             (0..workers).for_each(|job_processor| unsafe { shared.owned.lend(job_processor) });
         }
         let shared = NonNull::from(Box::leak(Box::new(shared)));
-        // SAFETY: the state was just made, so no other thread knows the job processors that it holds.
+        // SAFETY: the state was just made, and only `free_state` ends it.
         let job_processors = unsafe { shared.as_ref() }
             .processors
             .permanent()
             .iter()
             .filter_map(|it| it.job_processor.as_ref());
-        // SAFETY: as above.
+        // SAFETY: (1) the state was just made, so no other thread knows its job processors. (2) It holds
+        // them.
         job_processors.for_each(|job_processor| unsafe { job_processor.bind(shared) });
         shared
     }

@@ -35,7 +35,7 @@ impl WorkerStart {
     ///
     /// # Safety
     /// 1. The caller counts as a worker until this returns, so that `shared` is valid. 2. Processor `index`
-    ///    has no owner until this one has left.
+    ///    has no other owner until this worker has left its loop.
     pub unsafe fn new(shared: NonNull<Shared>, index: usize) -> Self {
         // SAFETY: (1).
         let state = unsafe { shared.as_ref() };
@@ -56,11 +56,11 @@ impl WorkerStart {
     /// The monitor's whole life, on the calling thread. Its index means nothing.
     pub fn watch(mut self) {
         self.has_run = true;
-        // SAFETY: counted by `new`.
+        // SAFETY: (1) `new` has counted the monitor as a worker, and `leave` comes below.
         let watch = || unsafe { monitor::watch(self.shared) };
         // The user's hooks and handlers find the runtime here as they do on a worker's thread. If one of them
         // drops a runtime, that runtime must not wait for this thread.
-        // SAFETY: counted by `new`, so it is valid until `leave`.
+        // SAFETY: (1) counted by `new`, so the state is valid until `leave`.
         let life = || unsafe { context::enter_runtime(self.shared, || context::enter_block_on(watch)) };
         if let Err(payload) = unwind::catch(life) {
             std::mem::forget(payload);
@@ -73,7 +73,7 @@ impl WorkerStart {
     /// The worker's whole life, on the calling thread.
     pub fn run(mut self) {
         self.has_run = true;
-        // SAFETY: counted by `new`, and run once; duty 2 of `new`.
+        // SAFETY: (1) `new` has counted this worker, which is run once. (2) is duty 2 of `new`.
         unsafe { run_worker(self.shared, self.index) };
     }
 }
@@ -81,8 +81,8 @@ impl WorkerStart {
 impl Drop for WorkerStart {
     fn drop(&mut self) {
         if !self.has_run {
-            // SAFETY: counted by `new`; the last use. If this thread is a worker of the same state, this is
-            // not the last worker to leave.
+            // SAFETY: (1) counted by `new`; the last use. (2) If this thread is a worker of the same state,
+            // that worker has not left, so this is not the last to leave.
             unsafe { Shared::leave(self.shared, 0) };
         }
         self.exit.leave();
@@ -96,7 +96,7 @@ impl Drop for WorkerStart {
 ///
 /// # Safety
 /// 1. The caller counts as a worker until this returns, so that `shared` is valid. 2. Processor `index` has
-///    no owner.
+///    no other owner until this worker has left its loop.
 pub unsafe fn start_worker(shared: NonNull<Shared>, index: usize) -> io::Result<thread::JoinHandle<()>> {
     // SAFETY: (1), (2).
     let start = unsafe { WorkerStart::new(shared, index) };
@@ -112,7 +112,7 @@ pub unsafe fn start_worker(shared: NonNull<Shared>, index: usize) -> io::Result<
 /// # Safety
 /// 1. The caller counts as a worker until this returns, so that `shared` is valid.
 pub unsafe fn start_monitor(shared: NonNull<Shared>) -> io::Result<thread::JoinHandle<()>> {
-    // SAFETY: (1); it has no processor.
+    // SAFETY: (1) is ours. (2) The monitor has no processor.
     let start = unsafe { WorkerStart::new(shared, usize::MAX) };
     // SAFETY: (1). If the system refuses the thread, `start` is dropped there.
     unsafe { shared.as_ref() }.config.start_monitor(move || start.watch())
@@ -121,7 +121,8 @@ pub unsafe fn start_monitor(shared: NonNull<Shared>) -> io::Result<thread::JoinH
 /// The whole life of a worker thread.
 ///
 /// # Safety
-/// 1. This worker was counted by `Lifecycle::thread_starts`. 2. Processor `index` has no other owner.
+/// 1. This worker was counted by `Lifecycle::thread_starts`. 2. Processor `index` has no other owner until
+///    this worker has left its loop.
 unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     // Before the worker allocates anything, so that its memory lies close to the CPU.
     // SAFETY: by (1) the state is valid until `leave`.
@@ -129,7 +130,8 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     // SAFETY: as above.
     let seed = unsafe { shared.as_ref() }.config.rng_seed.as_ref();
     let _seeded = seed.map(|seed| rand::seed_thread(seed.of(index as u64)));
-    // SAFETY: as above; (2).
+    // SAFETY: (1) as above; after `leave` the worker is only dropped, which does not touch the state. (2) is
+    // our (2); after its loop the worker touches no queue and no job processor.
     let worker = unsafe { Worker::new(shared, index) };
     worker.processor().parker.adopt_current_thread();
     worker.processor().yield_parker.adopt_current_thread();

@@ -11,7 +11,7 @@ use crate::task::JoinHandle;
 /// Spawns tasks with a name, for programs that were written for Tokio's `task::Builder`.
 ///
 /// Nothing in this crate shows names of tasks, so the name is dropped: tasks are known by their id and by the
-/// line that spawned them. No call of this type fails: the results are those of Tokio.
+/// line that spawned them. No method fails. They return an [`io::Result`] because Tokio's do.
 ///
 /// # Examples
 /// ```

@@ -58,7 +58,8 @@ where
              LocalRuntime from the thread the runtime was created on.)"
         );
     };
-    // SAFETY: the calling thread is the set's owner, and the set is valid while it is current.
+    // SAFETY: (1) and (2): a current set's entry is linked. By duties 3 and 1 of `EnteredSet::enter` the
+    // calling thread is the set's owner, and the set is valid.
     unsafe { LocalScheduler::spawn(set, future, Location::caller()) }
 }
 
@@ -141,9 +142,9 @@ impl LocalSet {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn enter(&self) -> LocalEnterGuard {
-        // SAFETY: the set is `!Send`, so this thread is its owner, and the set is not dropped yet.
+        // SAFETY: (1) the set is `!Send`, so this thread is its owner. (2) The set is not dropped yet.
         unsafe { self.shared().retain() };
-        // SAFETY: the reference is the guard's.
+        // SAFETY: (1) this thread is the owner, and gives the reference that it has just taken to the guard.
         LocalEnterGuard(unsafe { Linked::new(EnteredSet::new(self.shared, None)) })
     }
 
@@ -162,9 +163,9 @@ impl LocalSet {
     /// Makes this set the one in which [`spawn_local`] spawns while the runtime of `handle` is the current
     /// one.
     pub(crate) fn stand_in(&self, handle: &Handle) -> StandIn {
-        // SAFETY: as in `enter`.
+        // SAFETY: (1) and (2) as in `enter`.
         unsafe { self.shared().retain() };
-        // SAFETY: as in `enter`.
+        // SAFETY: (1) as in `enter`; the reference goes to the `StandIn`. Its handle keeps the runtime.
         let linked = unsafe { Linked::new(EnteredSet::new(self.shared, Some(handle.shared_ptr()))) };
         StandIn { _linked: linked, _handle: handle.clone() }
     }
@@ -187,14 +188,14 @@ impl LocalSet {
     /// set.block_on(&runtime, std::future::pending::<()>());
     /// ```
     pub fn unhandled_panic(&mut self, behavior: UnhandledPanic) -> &mut Self {
-        // SAFETY: the set is `!Send`, so this thread is its owner.
+        // SAFETY: (1) the set is `!Send`, so this thread is its owner.
         unsafe { self.shared().end_by_panic(behavior == UnhandledPanic::ShutdownRuntime) };
         self
     }
 
     /// Cancels all tasks, and every task that is spawned from now on.
     pub(crate) fn shut_down(&self) {
-        // SAFETY: the set is `!Send`, so this thread is its owner.
+        // SAFETY: (1) the set is `!Send`, so this thread is its owner.
         self.poll_with(|| unsafe { self.shared().shut_down() });
     }
 
@@ -216,7 +217,7 @@ impl LocalSet {
         F: Future + 'static,
         F::Output: 'static,
     {
-        // SAFETY: the set is `!Send`, so this thread is its owner; the set's reference keeps it.
+        // SAFETY: (1) the set is `!Send`, so this thread is its owner. (2) The set's reference keeps it.
         unsafe { LocalScheduler::spawn(self.shared, future, Location::caller()) }
     }
 
@@ -278,13 +279,14 @@ impl LocalSet {
         impl Drop for Leave<'_> {
             fn drop(&mut self) {
                 self.1.leave();
-                // SAFETY: as below.
+                // SAFETY: (1) as below: this drop is on the same thread.
                 unsafe { self.0.count_poll(false) };
             }
         }
         let entry = EnteredSet::new(self.shared, None);
-        // SAFETY: the set is `!Send`, so this thread is its owner. The entry stays in this frame until
-        // `Leave` is dropped.
+        // SAFETY: `count_poll`: (1) the set is `!Send`, so this thread is its owner. `enter`: (1) the entry
+        // stays in this frame, and `self` keeps the set, until `Leave` is dropped. (2) The entry is new. (3)
+        // As (1) of `count_poll`.
         unsafe {
             self.shared().count_poll(true);
             entry.enter();
@@ -296,11 +298,11 @@ impl LocalSet {
     /// Runs the set's tasks for a round, and has `cx` woken when a task has to be polled. Returns whether all
     /// tasks have ended. If they have, and `may_end`, it wakes no waker.
     fn run_tasks(&self, cx: &mut Context<'_>, may_end: bool) -> bool {
-        // SAFETY: the set is `!Send`, so this thread is its owner.
+        // SAFETY: (1) the set is `!Send`, so this thread is its owner.
         let (has_more, is_done) = unsafe { (self.shared().run_round(), self.shared().is_done()) };
         let is_over = is_done && may_end;
         // The wait clones a waker and drops one. That is foreign code, which may wake a task of this set.
-        // SAFETY: as above.
+        // SAFETY: (1) as above.
         let is_repeated = || unsafe { !self.shared().wait(cx.waker()) || self.shared().has_queued() };
         if !is_over && (has_more || is_repeated()) {
             cx.waker().wake_by_ref();
@@ -330,7 +332,7 @@ impl Future for LocalSet {
 impl Drop for LocalSet {
     fn drop(&mut self) {
         self.shut_down();
-        // SAFETY: the set is `!Send`, so this thread is its owner. The set is being dropped.
+        // SAFETY: (1) the set is `!Send`, so this thread is its owner, and it drops the set.
         unsafe { LocalScheduler::leave(self.shared) };
     }
 }
@@ -354,7 +356,8 @@ pin_project! {
     impl<F> PinnedDrop for RunUntil<'_, F> {
         fn drop(this: Pin<&mut Self>) {
             if let Some(number) = this.number {
-                // SAFETY: the set is `!Send`, so this thread is its owner.
+                // SAFETY: (1) the set is `!Send`, so this thread is its owner. (2) `poll` has the number from
+                // `begin_call`, and a future is dropped once.
                 unsafe { this.set.shared().end_call(number) };
             }
         }
@@ -368,14 +371,14 @@ impl<F: Future> Future for RunUntil<'_, F> {
         let this = self.project();
         let set = *this.set;
         let number = *this.number.get_or_insert_with(|| {
-            // SAFETY: the set is `!Send`, so this thread is its owner.
+            // SAFETY: (1) the set is `!Send`, so this thread is its owner.
             unsafe { set.shared().begin_call() }
         });
         set.poll_with(|| {
             let result = this.future.poll(cx);
             if result.is_pending() {
                 // Before the set's last look for tasks, because the clone of a waker is foreign code.
-                // SAFETY: as above.
+                // SAFETY: (1) as above. (2) This is a poll of call `number`.
                 unsafe { set.shared().keep_waker(number, cx.waker()) };
                 set.run_tasks(cx, false);
             }
@@ -424,8 +427,8 @@ impl Linked {
 
 impl Drop for Linked {
     fn drop(&mut self) {
-        // SAFETY: `new` made it from a box, and it is freed only here, after it was unlinked. The reference
-        // is ours.
+        // SAFETY: `new` made the entry from a box, and it is freed only here, after it was unlinked.
+        // `release`: (1) `new` got the reference.
         unsafe {
             self.entry.as_ref().leave();
             let entry = Box::from_raw(self.entry.as_ptr());

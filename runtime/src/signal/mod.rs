@@ -1,4 +1,4 @@
-//! Signals from the system: [`ctrl_c`], and every Unix signal in [`unix`].
+//! Signals from the system: [`ctrl_c`], and in [`unix`] the other signals that a program may listen to.
 
 use std::io;
 

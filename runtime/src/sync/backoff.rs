@@ -1,9 +1,9 @@
-//! Waiting for another thread's few instructions.
+//! Pauses between the rounds of a loop that waits until another thread has run a few instructions.
 
 use crate::loom::{hint, thread};
 
-/// Spins, then lets other threads have the CPU (the awaited thread may have lost its own), and then sleeps
-/// between two looks.
+/// Spins in the first rounds, then lets other threads have the CPU (the awaited thread may have lost its
+/// own), and then sleeps.
 pub(super) struct Backoff {
     rounds: u32,
 }
@@ -20,6 +20,7 @@ impl Backoff {
         Self { rounds: 0 }
     }
 
+    /// Pauses for one round.
     pub(super) fn snooze(&mut self) {
         match self.rounds {
             rounds @ 0..Self::SPINS => (0..1 << rounds).for_each(|_| hint::spin_loop()),

@@ -146,11 +146,12 @@ impl Future for Wait<'_> {
                 return Poll::Ready(BarrierWaitResult(true));
             }
             let waiter = this.waiter.insert(Waiter::new(generation));
-            // SAFETY: (1) the waiter is new, and pinned as `self` is. (2) `drop` calls `leave`.
+            // SAFETY: (1) the waiter is new, and pinned as `self` is. (2) `drop` calls `leave`, unless it
+            // finds an outcome.
             unsafe { waiters.join(Pin::new_unchecked(waiter), Some(waker)) };
             return Poll::Pending;
         };
-        // SAFETY: (1) the waiter joined when it was made.
+        // SAFETY: (1) the waiter joined when it was made, and leaves only in `drop`.
         match unsafe { waiter.poll_outcome(waiters, cx) } {
             Poll::Ready(_) => {
                 coop::spend();

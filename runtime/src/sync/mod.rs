@@ -12,8 +12,9 @@
 //! - [`SetOnce`]: a value for which many tasks wait.
 //! - [`Barrier`]: many tasks that go on together.
 //!
-//! None of them needs a runtime. They work in any task of any executor, and their `blocking_` methods work on
-//! plain threads. Every future takes part in the [budget](crate::task::coop).
+//! None of them needs a runtime, except a [`send_timeout`](mpsc::Sender::send_timeout) that has to wait. They
+//! work in any task of any executor, and their `blocking_` methods work on plain threads. Every future takes
+//! part in the [budget](crate::task::coop).
 //!
 //! # Where to begin reading
 //! ```text

@@ -315,7 +315,7 @@ impl<T: ?Sized> Deref for MutexGuard<'_, T> {
 
 impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`.
+        // SAFETY: the guard holds the permit, and is borrowed mutably.
         unsafe { &mut *self.mutex.data() }
     }
 }
@@ -383,7 +383,8 @@ impl<T: ?Sized> Deref for MappedMutexGuard<'_, T> {
 
 impl<T: ?Sized> DerefMut for MappedMutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`.
+        // SAFETY: the guard holds the permit, so the part is in place and ours. The guard is borrowed
+        // mutably.
         unsafe { &mut *self.part }
     }
 }

@@ -26,8 +26,8 @@ pub struct OwnedMappedMutexGuard<T: ?Sized, U: ?Sized = T> {
     part: *mut U,
 }
 
-// SAFETY: a shared guard gives out `&T`. This replaces the automatic bound, which would be content with `T:
-// Send`.
+// SAFETY: a shared guard gives out `&T` and `&Arc<Mutex<T>>`, which need `T: Sync` and `T: Send`. This
+// replaces the automatic bound, which would be content with `T: Send`.
 unsafe impl<T: ?Sized + Send + Sync> Sync for OwnedMutexGuard<T> {}
 
 // SAFETY: the pointer stands for a `&mut U`. The thread that drops the guard may drop the mutex.
@@ -178,7 +178,7 @@ impl<T: ?Sized> Deref for OwnedMutexGuard<T> {
 
 impl<T: ?Sized> DerefMut for OwnedMutexGuard<T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`.
+        // SAFETY: the guard holds the permit, and is borrowed mutably.
         unsafe { &mut *self.mutex.data() }
     }
 }
@@ -251,7 +251,8 @@ impl<T: ?Sized, U: ?Sized> Deref for OwnedMappedMutexGuard<T, U> {
 
 impl<T: ?Sized, U: ?Sized> DerefMut for OwnedMappedMutexGuard<T, U> {
     fn deref_mut(&mut self) -> &mut U {
-        // SAFETY: as in `deref`.
+        // SAFETY: the guard holds the permit, so the part is in place and ours. The guard is borrowed
+        // mutably.
         unsafe { &mut *self.part }
     }
 }

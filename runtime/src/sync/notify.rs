@@ -320,7 +320,7 @@ impl Notify {
     /// NotifyQueue and NotifyJoin. Returns `Pending` if `waiter` is now in the list.
     ///
     /// # Safety
-    /// 1. `waiter` has not joined a wait list. 2. Once `Pending` was returned, it leaves `self.waiters`
+    /// 1. `waiter` has never joined a wait list. 2. Once `Pending` was returned, it leaves `self.waiters`
     ///    before it is freed, unless it has seen its outcome.
     unsafe fn join(&self, waiter: Pin<&Waiter>, waker: Option<Waker>) -> Poll<()> {
         // `waker` is a parameter, so it is dropped after the lock if it is not needed.
@@ -407,7 +407,8 @@ impl Wait {
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
         match this.state {
             WaitState::Apart if notify.try_pass(waiter.key()) => {}
-            // SAFETY: (1) the state says so; (2) `leave` does.
+            // SAFETY: (1) the state is `Apart`, so the waiter has never joined. (2) After `Pending` the state
+            // is `Queued`, and `leave`, which each drop calls, takes the waiter out.
             WaitState::Apart => match unsafe { notify.join(waiter, cx.map(|cx| cx.waker().clone())) } {
                 Poll::Ready(()) => {}
                 Poll::Pending => {
@@ -417,7 +418,8 @@ impl Wait {
             },
             WaitState::Queued => match cx {
                 Some(cx) => {
-                    // SAFETY: (1) the state says so.
+                    // SAFETY: (1) the state is `Queued`: the waiter has joined this list, and leaves only in
+                    // `leave`.
                     let outcome = unsafe { waiter.poll_outcome(&notify.waiters, cx) };
                     ready!(outcome);
                 }
@@ -441,7 +443,7 @@ impl Wait {
     /// Called when the future is dropped. Passes on a notification that the future got and did not see.
     ///
     /// # Safety
-    /// 1. `self` is where it was for `poll`, and is dropped there.
+    /// 1. `self` is where it was for `poll`, and is dropped there. 2. `notify` is the one that `poll` got.
     unsafe fn leave(&mut self, notify: &Notify) {
         let WaitState::Queued = self.state else { return };
         // SAFETY: (1).
@@ -449,7 +451,7 @@ impl Wait {
         // The waker is dropped last, because its drop may panic.
         let (outcome, _waker) = {
             let mut waiters = notify.waiters.lock();
-            // SAFETY: (1) the state says that it has joined, and it leaves only here.
+            // SAFETY: (1) the state says that it has joined, by our (2) this list, and it leaves only here.
             let left = unsafe { waiters.leave(waiter) };
             notify.settle(&waiters);
             left
@@ -509,7 +511,7 @@ impl Future for Notified<'_> {
 
 impl Drop for Notified<'_> {
     fn drop(&mut self) {
-        // SAFETY: (1) a pinned future is dropped where it is.
+        // SAFETY: (1) a pinned future is dropped where it is. (2) `poll` and `enable` pass the same field.
         unsafe { self.wait.leave(self.notify) };
     }
 }
@@ -559,7 +561,7 @@ impl Future for OwnedNotified {
 
 impl Drop for OwnedNotified {
     fn drop(&mut self) {
-        // SAFETY: (1) a pinned future is dropped where it is.
+        // SAFETY: (1) a pinned future is dropped where it is. (2) `poll` and `enable` pass the same field.
         unsafe { self.wait.leave(&self.notify) };
     }
 }

@@ -218,7 +218,8 @@ unsafe fn leave<T>(cell: NonNull<Cell<T>>, side: Side, other: Side, also: usize)
     // SAFETY: the cell is live, because `side` has not gone.
     let word = unsafe { cell.as_ref() }.word.fetch_xor(side.gone | also, Ordering::AcqRel);
     if word & other.gone != 0 {
-        // SAFETY: both sides have gone, so no other thread uses the cell, and each side left its slots empty.
+        // SAFETY: (1) both sides have gone, so no other thread uses the cell. (2) By our (2) for both sides,
+        // each left its slots empty.
         unsafe { free(cell) };
     }
 }
@@ -284,7 +285,8 @@ impl<T> Sender<T> {
         let cell = unsafe { this.cell.as_ref() };
         // OneshotWrite. SAFETY: TX_DONE is not set, so the slot is ours, and empty.
         cell.value.with_mut(|slot| unsafe { (*slot).write(value) });
-        // SAFETY: (1) `this` is not used again, nor dropped, if this returns `true`. (2) The value is there.
+        // SAFETY: (1) this side is the sender, which is not done as long as it exists. If this returns
+        // `true`, `this` is neither used again nor dropped. (2) The value is there.
         if unsafe { finish(this.cell, VALUE) } {
             return Ok(());
         }
@@ -352,7 +354,8 @@ impl<T> Sender<T> {
 
 impl<T> Drop for Sender<T> {
     fn drop(&mut self) {
-        // SAFETY: (1) this is the end of `self`. (2) No value is claimed.
+        // SAFETY: (1) this side is the sender, which is not done, because `send` drops no sender that is. It
+        // is not used after its drop. (2) No value is claimed, and the slot holds none.
         unsafe { finish(self.cell, 0) };
     }
 }
@@ -390,8 +393,8 @@ unsafe fn finish<T>(shared: NonNull<Cell<T>>, verdict: usize) -> bool {
     // OneshotTakeWaker. SAFETY: (1) the bit was set when this side became done, so the waker is ours to move.
     // (2) Once, here.
     let rx_waker = (word & RX_WAKER != 0).then(|| unsafe { cell.take_waker(RX) });
-    // SAFETY: (1) the bit is clear, and the receiver did not see it set when it became done, so the slot is
-    // ours. (2) Once, here.
+    // SAFETY: (1) TX_WAKER was set, so the slot holds a waker. The step above cleared TX_WAKER before the
+    // receiver was done, so the receiver does not move the waker out. (2) Once, here.
     let _tx_waker = (word & TX_WAKER != 0).then(|| unsafe { cell.take_waker(TX) });
     // OneshotSenderGone. SAFETY: (1). (2) Both wakers are out, and the value belongs to the receiver.
     unsafe { leave(shared, TX, RX, word & RX_WAKER) };
@@ -434,8 +437,8 @@ impl<T> Receiver<T> {
                 Err(actual) => word = actual,
             }
         }
-        // SAFETY: (1) the bit is clear, and the sender did not see it set when it became done, so the slot is
-        // ours. (2) Once, here.
+        // SAFETY: (1) RX_WAKER was set, so the slot holds a waker. The step above cleared RX_WAKER before the
+        // sender was done, so the sender does not move the waker out. (2) Once, here.
         let ours = (word & RX_WAKER != 0).then(|| unsafe { cell.take_waker(RX) });
         let theirs = (word & TX_WAKER != 0).then(|| {
             // SAFETY: (1) the bit was set when this side became done, so the waker is ours to move. (2) Once,
@@ -521,7 +524,7 @@ impl<T> Receiver<T> {
         self.cell.map(|cell| unsafe { cell.as_ref() }.word.load(Ordering::Acquire))
     }
 
-    /// Leaves with the decision of `word`, in which one side is done.
+    /// Leaves with the decision of `word`. In `word`, which was read from the cell, one side must be done.
     fn take(&mut self, word: usize) -> Result<T, RecvError> {
         let shared = self.cell.take().expect("the word was read from the cell");
         // SAFETY: live until we have gone.
@@ -529,7 +532,8 @@ impl<T> Receiver<T> {
         // SAFETY: (1) VALUE is set, so the slot is ours and holds a value. (2) `self.cell` is `None` from
         // here on.
         let value = (word & VALUE != 0).then(|| unsafe { cell.take_value() });
-        // SAFETY: (1) as above. (2) The value is out.
+        // SAFETY: (1) this side is the receiver, and `self.cell` is `None`. (2) The value, if any, is out.
+        // (3) The callers pass a word in which one side is done.
         unsafe { depart(shared, word) };
         value.ok_or(RecvError(()))
     }

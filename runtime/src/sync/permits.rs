@@ -340,8 +340,8 @@ pub(super) unsafe trait Source {
     /// PermitQueue and PermitJoin. Returns `Pending` if `waiter` is now in the list.
     ///
     /// # Safety
-    /// 1. `waiter` has not joined a wait list. 2. Once `Pending` was returned, it leaves the wait list before
-    ///    it is freed, unless it has seen its outcome.
+    /// 1. `waiter` has never joined a wait list. 2. Once `Pending` was returned, it leaves the wait list
+    ///    before it is freed, unless it has seen its outcome.
     unsafe fn join(&self, waiter: Pin<&Waiter>, waker: Waker) -> Poll<Result<(), Closed>>;
 
     /// Gives back `n` permits that were not used.
@@ -397,7 +397,8 @@ impl<S: Source> Future for Take<S> {
             TakeState::Apart => match this.source.try_take(waiter.key()) {
                 Ok(()) => Ok(()),
                 Err(TakeError::Closed) => Err(Closed),
-                // SAFETY: (1) the state says so; (2) `drop` does.
+                // SAFETY: (1) the state is `Apart`, so the waiter has never joined. (2) After `Pending` the
+                // state is `Queued`, so `drop` calls `leave`.
                 Err(TakeError::TooFew) => match unsafe { this.source.join(waiter, cx.waker().clone()) } {
                     Poll::Ready(result) => result,
                     Poll::Pending => {
@@ -406,7 +407,8 @@ impl<S: Source> Future for Take<S> {
                     }
                 },
             },
-            // SAFETY: (1) the state says so.
+            // SAFETY: (1) the state says that the waiter has joined the source's list. It leaves only in
+            // `drop`.
             TakeState::Queued => match ready!(unsafe { waiter.poll_outcome(this.source.waiters(), cx) }) {
                 GRANTED if this.source.is_closed() => {
                     // The state is set first, because `give` may wake other tasks, whose wakers may panic.

@@ -44,7 +44,7 @@ pub struct Semaphore {
     pub(super) permits: Permits,
 }
 
-/// One or more permits of a [`Semaphore`]. Dropping the guard gives them back.
+/// Permits of a [`Semaphore`], mostly one. Dropping the guard gives them back.
 #[must_use]
 #[clippy::has_significant_drop]
 #[derive(Debug)]
@@ -168,6 +168,9 @@ impl Semaphore {
     }
 
     /// Waits until `n` permits are free, and takes them all at once.
+    ///
+    /// If the semaphore never has `n` free permits at once, it waits until the semaphore is closed. With 0 it
+    /// waits only for earlier requests.
     ///
     /// # Errors
     /// [`AcquireError`] if the semaphore is closed, also while waiting.

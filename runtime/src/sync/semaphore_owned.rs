@@ -7,7 +7,7 @@ use super::semaphore::SemaphorePermit;
 use super::semaphore::{AcquireError, Semaphore, TryAcquireError};
 use crate::util::block_on::{assert_may_block, block_on};
 
-/// One or more permits of a [`Semaphore`], as [`SemaphorePermit`]. It keeps the semaphore alive instead of
+/// Permits of a [`Semaphore`], as [`SemaphorePermit`]. It keeps the semaphore alive instead of
 /// borrowing it.
 #[must_use]
 #[clippy::has_significant_drop]

@@ -1,5 +1,5 @@
-//! A value that any task sets once, while other tasks wait for it: a value, and a count of no permits
-//! (`once.rs`).
+//! A value that any task sets once, while other tasks wait for it. It is a `Once` without a permit
+//! (`once.rs`): a task that waits for a permit never gets one, and is released when the value is there.
 
 use std::fmt;
 
@@ -103,7 +103,7 @@ impl<T> SetOnce<T> {
     /// Sets the value and wakes all tasks that wait for it, unless there is a value already.
     ///
     /// # Errors
-    /// `value`, if there is one already.
+    /// The new `value`, if there is a value already.
     ///
     /// # Examples
     /// ```

@@ -118,7 +118,8 @@ impl Header {
 }
 
 /// A header in a queue stands for the task's `SCHEDULED`: it is a [`Runnable`](super::Runnable).
-// SAFETY: the link is a field of the header, at the same place for as long as the cell lives.
+// SAFETY: (1) and (2) the link is a field of the header, at the same place for as long as the cell lives.
+// (3) Only `Header::new` touches the field besides, before the task is in a queue.
 unsafe impl Linked for Header {
     unsafe fn next(item: NonNull<Self>) -> NonNull<Next<Self>> {
         // SAFETY: the caller guarantees that `item` is live; only an address is computed.

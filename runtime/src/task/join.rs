@@ -68,8 +68,9 @@ impl<T> JoinHandle<T> {
         unsafe { self.header.as_ref() }
     }
 
-    /// Asks the runtime to cancel the task. The task's future is dropped at its next yield, or at once if it
-    /// waits.
+    /// Asks the runtime to cancel the task, and does not wait for that. A task that waits is queued, and the
+    /// thread that takes it from the queue drops its future instead of polling it. The future of a task that
+    /// is being polled is dropped at the task's next yield.
     ///
     /// The handle then yields an error whose [`is_cancelled`](JoinError::is_cancelled) is true, unless the
     /// task completed first. A closure of `spawn_blocking` is cancelled only if it has not begun.

@@ -138,6 +138,9 @@ impl Interval {
 
     /// Waits for the next tick. Returns the time for which the tick was meant, which is not after now.
     ///
+    /// # Panics
+    /// If the runtime in which the interval was made is shut down, and the tick has not come before.
+    ///
     /// # Cancel safety
     /// Safe: if it is dropped before it is ready, it has taken no tick.
     ///
@@ -156,6 +159,9 @@ impl Interval {
     }
 
     /// Polls for the next tick, as [`tick`](Self::tick) does. The waker of the last `cx` is woken.
+    ///
+    /// # Panics
+    /// As [`tick`](Self::tick).
     ///
     /// # Examples
     /// ```

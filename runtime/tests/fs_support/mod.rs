@@ -71,8 +71,9 @@ pub fn poll_once<F: Future>(future: F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Checks that `result` is an error of this kind, that it says what was tried with which path, and that the
-/// system's number is to be had.
+/// Checks that `result` is an error of this kind, that its text has each part of `says` (what was tried, with
+/// which path), and that its source is the system's error with this number. With the feature `raw-os-errors`
+/// it checks the kind and the number only.
 #[track_caller]
 pub fn check_error<T>(result: io::Result<T>, kind: ErrorKind, number: Option<i32>, says: &[&str]) {
     let error = result.err().expect("an error");

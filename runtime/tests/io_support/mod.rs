@@ -78,9 +78,9 @@ impl Random {
 pub enum Faults {
     /// Short reads and writes, and interruptions.
     Interruptions,
-    /// Errors as well.
+    /// Interruptions, and errors of other kinds.
     Errors,
-    /// And reads and writes of nothing.
+    /// All of these, and reads and writes of 0 bytes.
     Zeroes,
 }
 
@@ -90,7 +90,7 @@ pub enum Faults {
 pub struct Terrain {
     seed: u64,
     faults: Faults,
-    /// Each place goes wrong once.
+    /// The positions that have gone wrong. None goes wrong a second time.
     visited: HashSet<u64>,
 }
 
@@ -99,7 +99,7 @@ impl Terrain {
         Self { seed, faults, visited: HashSet::new() }
     }
 
-    /// How many bytes may pass at this position.
+    /// How many bytes may pass at this position; 0 or an error if it goes wrong.
     fn pass(&mut self, position: u64) -> io::Result<usize> {
         let mut random = Random::new(self.seed ^ position.wrapping_mul(0x2545_f491_4f6c_dd1d));
         random.below(2);

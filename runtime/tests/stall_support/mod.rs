@@ -98,7 +98,8 @@ pub struct Stuck {
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// Has `workers` workers of `runtime` stuck in one poll each.
+/// Has `workers` permanent workers of `runtime` stuck in one poll each. At the tenth try it accepts spare
+/// workers among the stuck threads.
 pub fn stick(runtime: &Runtime, workers: usize, way: Way) -> Stuck {
     Yardstick::of_this_process();
     for tries in 1.. {
@@ -265,7 +266,7 @@ impl Yardstick {
         }
     }
 
-    /// By how much the latest tenth was late, or more (the 90th percentile).
+    /// How late it was since `begin`: the 90th percentile, or zero if no turn was due since.
     fn late_since(&self, begin: Instant) -> Duration {
         let mut late: Vec<_> =
             self.0.lock().iter().filter(|(due, _)| *due >= begin).map(|(_, late)| *late).collect();

@@ -86,7 +86,7 @@ pub fn refuse(call: libc::c_long, error: libc::c_int) {
     assert_eq!(results, [0, 0], "{}", std::io::Error::last_os_error());
 }
 
-/// Waits until `condition` holds.
+/// Waits until `condition` holds. Panics with `what` if it does not within [`LIMIT`], as [`Patience`] counts.
 #[track_caller]
 pub fn until(what: &str, condition: impl Fn() -> bool) {
     let mut patience = Patience::new(LIMIT);
@@ -102,7 +102,7 @@ pub fn thread_number() -> i32 {
     unsafe { libc::gettid() }
 }
 
-/// Waits until the thread of this process with that number sleeps, and does so for a while.
+/// Waits until the thread of this process with that number sleeps, and has not been switched for 5 ms.
 #[track_caller]
 pub fn until_asleep(thread: i32) {
     // The state, and how often the thread was switched. The rest is about the memory of the process.
@@ -134,7 +134,7 @@ impl Patience {
         Self { left: limit, last: Instant::now() }
     }
 
-    /// Ends a round.
+    /// Ends a round. Returns whether the time is over.
     pub fn is_over(&mut self) -> bool {
         let now = Instant::now();
         let round = now - std::mem::replace(&mut self.last, now);
@@ -176,7 +176,8 @@ impl<F: FnOnce() -> R, R> AssertSend<F> {
     }
 }
 
-/// Aborts the process, with the name of the test, if it is not dropped in time: a hang then has a name.
+/// Aborts the process, with the name of the test, if it is not dropped within twice [`LIMIT`]: a hang then
+/// has a name.
 pub struct Watchdog {
     _end: mpsc::Sender<()>,
 }
@@ -280,7 +281,7 @@ pub fn text_of(payload: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default()
 }
 
-/// The file and line of the panic in `f`. One at a time: the panic hook is the process's.
+/// The file and line of the panic in `f`, which must panic. One at a time: the panic hook is the process's.
 pub fn place_of_panic<R>(f: impl FnOnce() -> R) -> (String, u32) {
     static ONE: Mutex<()> = Mutex::new(());
     let _one = ONE.lock();

@@ -94,7 +94,7 @@ pub fn usage(process: u32) -> Usage {
 /// Lets the calling thread, and the threads that it starts from now on, run on the first `cpus` CPUs that the
 /// process may use.
 pub fn pin(cpus: usize) {
-    // SAFETY: a set of bits, all zeros is one; the calls are given its size.
+    // SAFETY: a set of bits, all zeros is one; the calls are given its size, and the indices are within it.
     unsafe {
         let mut allowed: libc::cpu_set_t = std::mem::zeroed();
         if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut allowed) != 0 {

@@ -1,4 +1,4 @@
-//! What is called.
+//! Makes `Call` operations: what is called in jobs, closures and threads.
 
 use std::sync::Arc;
 

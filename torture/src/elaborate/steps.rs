@@ -1,4 +1,4 @@
-//! What is awaited.
+//! Makes `Async` operations: what is awaited in tasks and in the future of a `block_on`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Runs what is called.
+//! Runs `Call` operations: what is called in jobs, closures and threads.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Runs what is awaited.
+//! Runs `Async` operations: what is awaited in tasks and in the future of a `block_on`.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -264,11 +264,11 @@ const fn widens(cast: &'static [Begin]) -> Story {
 /// A child job comes. A worker that may run it is the poller. Of two spare workers that may not, one is
 /// about to sleep, and the other sleeps.
 const JOB_BESIDE_POLLER: Story = pushes(&[Begin::FastAsleep, Begin::Awake, Begin::FastAsleep]);
-/// ... while the worker that may run it falls asleep.
+/// A child job comes while the worker that may run it falls asleep; the spare worker that may not sleeps.
 const JOB_BESIDE_ONE_ABOUT_TO_SIT: Story = pushes(&[Begin::Awake, Begin::Asleep]);
 /// The role of a spare worker that falls asleep becomes wider.
 const WIDER_ROLE: Story = widens(&[Begin::Awake]);
-/// ... while the spare worker searches.
+/// The role of a spare worker becomes wider while it searches.
 const WIDER_ROLE_OF_SEARCHER: Story = widens(&[Begin::Searching]);
 
 macro_rules! passes {

@@ -97,7 +97,7 @@ pub enum Kind {
     Worker,
     /// A worker that waits for the latch of its own index.
     Waiter,
-    /// Is in a computation for good: it has a deque, no thread.
+    /// Is in a computation for good. It is a deque for others to steal from; no thread of the model plays it.
     Busy,
 }
 
@@ -124,7 +124,7 @@ pub enum Begin {
 pub struct Role {
     pub kind: Kind,
     pub begin: Begin,
-    /// With how much work taken it gets stuck.
+    /// It gets stuck when it has taken so many tasks and jobs.
     pub most: usize,
     /// It is in an isolated region: injected jobs are not for it.
     pub is_isolated: bool,

@@ -79,7 +79,10 @@ impl Source {
             left = left.min(waiters.len());
             while left > 0 && !wakes.is_full() {
                 left -= 1;
-                // SAFETY: linked waiters live, in place, until unlinked. The lock guards links and wakers.
+                // SAFETY: `pop_front`: (1) the lock, which guards the links and the wakers, is held.
+                // `push_back`: (1) until it is unlinked, the waiter lives at its place: its future unlinks it
+                // under this lock, before it is freed; (2) it was just popped; (3) the lock is held. So the
+                // waiter is also live for the other accesses, up to the store to `is_linked`.
                 unsafe {
                     let Some(waiter) = waiters.pop_front() else { break };
                     if (waiter.as_ref().mask & ready).is_empty() {

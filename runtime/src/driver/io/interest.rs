@@ -25,7 +25,7 @@ impl Ready {
     pub const READABLE: Ready = Ready(1);
     /// The descriptor takes something to write.
     pub const WRITABLE: Ready = Ready(1 << 1);
-    /// The peer will send nothing more.
+    /// The reading side is closed: nothing more will come.
     pub const READ_CLOSED: Ready = Ready(1 << 2);
     /// Nothing more can be sent.
     pub const WRITE_CLOSED: Ready = Ready(1 << 3);
@@ -44,17 +44,19 @@ impl Ready {
         self == Ready::EMPTY
     }
 
-    /// Says whether a read would not block. A read on a closed reading side does not block either.
+    /// Says whether [`READABLE`](Self::READABLE) or [`READ_CLOSED`](Self::READ_CLOSED) is set: a read on a
+    /// closed reading side does not block either.
     pub fn is_readable(self) -> bool {
         !(self & (Ready::READABLE | Ready::READ_CLOSED)).is_empty()
     }
 
-    /// Says whether a write would not block. A write on a closed writing side does not block either.
+    /// Says whether [`WRITABLE`](Self::WRITABLE) or [`WRITE_CLOSED`](Self::WRITE_CLOSED) is set: a write on a
+    /// closed writing side does not block either.
     pub fn is_writable(self) -> bool {
         !(self & (Ready::WRITABLE | Ready::WRITE_CLOSED)).is_empty()
     }
 
-    /// Says whether the peer will send nothing more.
+    /// Says whether the reading side is closed: nothing more will come.
     pub fn is_read_closed(self) -> bool {
         !(self & Ready::READ_CLOSED).is_empty()
     }
@@ -192,7 +194,7 @@ impl Interest {
     pub const READABLE: Interest = Interest(1);
     /// Space to write, or the end of what can be sent.
     pub const WRITABLE: Interest = Interest(1 << 1);
-    /// Urgent data.
+    /// Urgent data, or the end of what the peer sends.
     pub const PRIORITY: Interest = Interest(1 << 2);
     /// An error.
     pub const ERROR: Interest = Interest(1 << 3);

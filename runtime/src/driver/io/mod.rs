@@ -199,8 +199,9 @@ impl IoDriver {
                 return self.unpark();
             }
             self.see_sources();
-            // SAFETY: (1) the source is alive: it is among the live ones, or was released, but no thread
-            // frees released ones while this thread holds the lock of `nonblocking`.
+            // SAFETY: (1) every other token is a registered source's. The source is alive: it is among the
+            // live ones, or was released, but no thread frees released ones while this thread holds the lock
+            // of `nonblocking`.
             let source = unsafe { source_of(token) };
             Source::dispatch(&source, ready, foreign);
         });
@@ -331,8 +332,9 @@ impl IoDriver {
                 self.alarm_set_to.store(NOT_SET, Relaxed);
                 continue;
             }
-            // SAFETY: (1) the source is alive: it is among the live ones, or it was released after this turn
-            // freed what had been released before.
+            // SAFETY: (1) every other token is a registered source's. The source is alive: it is among the
+            // live ones, or it was released after this turn freed what had been released before. The poller's
+            // lock, which the caller holds, keeps the next turn from freeing it.
             let source = unsafe { source_of(event.token()) };
             Source::dispatch(&source, Ready::from_event(event), foreign);
             dispatched += 1;

@@ -313,12 +313,12 @@ impl Waiter {
     }
 }
 
-// SAFETY: the links are a field of the node.
+// SAFETY: (1) and (2): the links are always the same field of the node.
 unsafe impl Link for Waiter {
     type Node = Waiter;
 
     unsafe fn links(node: NonNull<Waiter>) -> NonNull<Links<Waiter>> {
-        // SAFETY: the caller guarantees that `node` is live.
+        // SAFETY: by (1) `node` is live, so the address of its field may be computed, and is not null.
         unsafe { NonNull::new_unchecked(&raw mut (*node.as_ptr()).links) }
     }
 }
@@ -357,8 +357,8 @@ impl Future for WaitReady<'_> {
         let event = this.source.readiness.announce_waiter(mask);
         let node = NonNull::from(&mut this.waiter);
         this.has_registered = true;
-        // SAFETY: the waiter is pinned, and leaves the list in `drop` at the latest. If it had no waker, it
-        // is in no list. The lock guards links and waker.
+        // SAFETY: `push_back`: (1) the waiter is pinned, and leaves the list in `drop` at the latest; (2) a
+        // waiter without a waker is in no list; (3) the lock, which guards the links and the waker, is held.
         let previous = unsafe {
             let previous = node.as_ref().waker.with_mut(|waker| (*waker).replace(ours));
             if previous.is_none() {
@@ -395,7 +395,8 @@ impl WaitReady<'_> {
         }
         let mut waiters = self.source.waiters.lock();
         let node = NonNull::from(&mut self.waiter);
-        // SAFETY: the waiter is live, and in this list or in none. The lock guards links and waker.
+        // SAFETY: `remove`: (1) the waiter is live, as a field of `self`; (2) it is in this list, or in none;
+        // (3) the lock, which guards the links and the waker, is held.
         let waker = unsafe {
             waiters.remove(node);
             node.as_ref().is_linked.store(false, Relaxed);

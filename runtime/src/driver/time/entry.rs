@@ -302,12 +302,12 @@ impl fmt::Debug for TimerEntry {
     }
 }
 
-// SAFETY: the links are a field of the entry.
+// SAFETY: (1) and (2): the links are always the same field of the entry.
 unsafe impl Link for TimerEntry {
     type Node = TimerEntry;
 
     unsafe fn links(node: NonNull<TimerEntry>) -> NonNull<Links<TimerEntry>> {
-        // SAFETY: the caller guarantees that `node` is live.
+        // SAFETY: by (1) `node` is live, so the address of its field may be computed, and is not null.
         unsafe { NonNull::new_unchecked(&raw mut (*node.as_ptr()).links) }
     }
 }

@@ -106,9 +106,9 @@ impl Shard {
     ) -> Result<bool, ShutDown> {
         let tick = tick_not_before(deadline);
         match self.inner.try_lock() {
-            // SAFETY: (1) and (2) are the caller's.
+            // SAFETY: (1) and (2) are the caller's. (3) The lock was just taken.
             Some(inner) => unsafe { self.register_in(inner, entry, tick, deadline, waker) },
-            // SAFETY: as above.
+            // SAFETY: (1) and (2) are the caller's.
             None => unsafe { self.wait_and_register(entry, deadline, waker) },
         }
     }
@@ -123,12 +123,12 @@ impl Shard {
         deadline: Deadline,
         waker: Waker,
     ) -> Result<bool, ShutDown> {
-        // SAFETY: (1) and (2) are the caller's.
+        // SAFETY: (1) and (2) are the caller's. (3) The lock is taken for the call.
         unsafe { self.register_in(self.inner.lock(), entry, tick_not_before(deadline), deadline, waker) }
     }
 
     /// # Safety
-    /// As [`register`](Self::register).
+    /// As [`register`](Self::register); besides, 3. `inner` holds the lock of this shard.
     #[inline(always)]
     unsafe fn register_in(
         &self,
@@ -141,8 +141,9 @@ impl Shard {
         if inner.is_shut_down {
             return Err(refuse(inner, waker));
         }
-        // SAFETY: (1) is the caller's, and this is the lock of the wheel that the entry goes into. The wheel
-        // asks for (2), and for an entry that is in no wheel. All entries of the wheel belong to the lock.
+        // SAFETY: `begin`: (1) and (2) by our (1); (3) by our (3), the lock of the entry's wheel is held.
+        // `insert`: (1) by our (2); (2) by our (1), because an entry that is not registered is in no wheel;
+        // (3) all entries of the wheel belong to the lock.
         unsafe {
             entry.begin(tick, waker);
             inner.wheel.insert(NonNull::from(entry));
@@ -209,8 +210,9 @@ impl Shard {
             return None;
         }
         let entry = NonNull::from(entry);
-        // SAFETY: the entry is registered, so by (1) it is live and in this wheel, whose lock is held. The
-        // caller is the owner.
+        // SAFETY: `remove`: (1) the entry is registered, and so by our (1) in this wheel; (2) the lock is
+        // held. `release`: (1) the caller's reference keeps the entry live, and it was registered until now;
+        // (2) the lock is held; (3) by our (1) the caller is the owner.
         unsafe {
             inner.wheel.remove(entry);
             Some(TimerEntry::release(entry, TimerState::Idle))
@@ -282,8 +284,8 @@ impl Inner {
             }
             // SAFETY: `&mut Inner` comes only from the lock, to which all entries of the wheel belong.
             match unsafe { self.wheel.step(now) } {
-                // SAFETY: the entry was in this wheel, so it is live and was registered. The lock is held,
-                // and the entry is not used again.
+                // SAFETY: (1) the entry was in this wheel, so it is live and was registered. (2) The lock is
+                // held, as above. (3) The entry is not used again.
                 Step::Due(entry) => wakers.push(unsafe { TimerEntry::release(entry, TimerState::Fired) }),
                 Step::Moved => {}
                 Step::Done => return true,

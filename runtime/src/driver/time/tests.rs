@@ -43,13 +43,14 @@ struct Timer<'a> {
 impl<'a> Timer<'a> {
     fn new(driver: &'a TimeDriver, wheel: usize, deadline: Deadline, waker: Waker) -> Self {
         let entry = Box::new(TimerEntry::new());
-        // SAFETY: new, ours, boxed, and cancelled before it is freed.
+        // SAFETY: (1) the entry is new, so it is ours and not registered. (2) It is boxed, and the drop
+        // cancels it before it is freed.
         let must_unpark = unsafe { driver.register(&entry, driver.shard(wheel), deadline, waker) }.unwrap();
         Self { driver, wheel, entry, must_unpark }
     }
 
     fn update(&self, waker: &Waker) -> bool {
-        // SAFETY: ours, registered in `wheel`.
+        // SAFETY: (1) the entry is ours, and was registered in `wheel`.
         unsafe { self.driver.shard(self.wheel).update(&self.entry, waker) }
     }
 }
@@ -57,7 +58,7 @@ impl<'a> Timer<'a> {
 impl Drop for Timer<'_> {
     fn drop(&mut self) {
         if self.entry.state() == TimerState::Registered {
-            // SAFETY: ours, registered in `wheel`.
+            // SAFETY: (1) the entry is ours, and was registered in `wheel`.
             unsafe { self.driver.shard(self.wheel).cancel(&self.entry) };
         }
     }
@@ -246,7 +247,8 @@ fn shutdown_wakes_all_and_refuses_more() {
     assert!(!timers[0].update(Waker::noop()));
     assert_eq!(driver.earliest(), Deadline::MAX);
     let entry = TimerEntry::new();
-    // SAFETY: new and ours. It outlives the call, which does not register it.
+    // SAFETY: (1) the entry is new, so it is ours and not registered. (2) It outlives the call, which does
+    // not register it.
     assert!(unsafe { driver.register(&entry, driver.shard(0), MS, Waker::noop().clone()) }.is_err());
 }
 

@@ -11,8 +11,8 @@
 //! ```
 //! So all slots of a level lie ahead, in the same block of the level above, and none wraps. The first set bit
 //! of a level's bitmap is its earliest slot. The first level that has a set bit has the earliest slot of all.
-//! Timers that differ above digit 5 (three months or more) wait in a list of their own. The next turn of the
-//! whole wheel sorts them in.
+//! Timers that differ above digit 5 wait in a list of their own: they are due in a later turn of the whole
+//! wheel, which lasts three months. When the next turn begins, a step sorts them in.
 //!
 //! The work is done in [steps](Wheel::step) of one timer each, so that a holder of the lock can stop after a
 //! few. A slot above level 0 that is half moved down begins at the position. It is finished before anything
@@ -111,7 +111,7 @@ impl Wheel {
     pub unsafe fn remove(&mut self, entry: NonNull<TimerEntry>) {
         // SAFETY: by (1) `entry` is live; (2) is the caller's.
         let id = unsafe { TimerEntry::slot(entry) };
-        // SAFETY: by (1) the entry is in the list that its slot names.
+        // SAFETY: by (1) the entry is live, and in the list that its slot names; (3) is our (2).
         unsafe { self.list(id).remove_linked(entry) };
         self.note_if_empty(id);
     }
@@ -133,12 +133,13 @@ impl Wheel {
             // SAFETY: (1) is the caller's.
             let entry = unsafe { self.list(first.id).pop_front() }.expect("an occupied slot holds a timer");
             self.note_if_empty(first.id);
-            // SAFETY: the entry was in this wheel, so it is live; it is now in no list.
+            // SAFETY: (1) the entry was in this wheel, so it is live. (2) By our (1) this may touch it.
+            // (3) It was just unlinked.
             let is_later = unsafe { TimerEntry::learn_tick(entry) };
             if first.id.level() == 0 && !is_later {
                 return Step::Due(entry);
             }
-            // SAFETY: as above, and it stays live.
+            // SAFETY: (1) to (3) as above; the pusher's promise that the entry stays live goes on.
             unsafe { self.insert(entry) };
             return Step::Moved;
         }
@@ -173,7 +174,8 @@ impl Wheel {
         for _ in 0..limit {
             let id = self.first().map_or(SlotId::FAR, |first| first.id);
             let Some(entry) = self.list(id).front() else { return };
-            // SAFETY: (1) is the caller's, and an entry in the wheel is live. Once removed, it is in no list.
+            // SAFETY: (1) is the caller's, and lets this touch all entries. An entry in the wheel is live, at
+            // its place, until it has left for good. Once removed, it is in no list.
             unsafe {
                 if !TimerEntry::is_put_off(entry) {
                     return;
@@ -195,7 +197,8 @@ impl Wheel {
             let id = self.first().map_or(SlotId::FAR, |first| first.id);
             let mut has_moved = false;
             for _ in 0..self.list(id).len() {
-                // SAFETY: (1) is the caller's; an entry that was just unlinked is in no list, and live.
+                // SAFETY: (1) is the caller's, and lets this touch all entries. An entry that was just
+                // unlinked is in no list, and live until it has left the wheel for good.
                 unsafe {
                     let entry = self.list(id).pop_front().expect("as many as the list is long");
                     self.note_if_empty(id);

@@ -18,6 +18,8 @@ impl File {
     ///
     /// # Errors
     /// The system's errors. A file without positions, such as a FIFO, cannot be read this way.
+    /// [`InvalidInput`](ErrorKind::InvalidInput) if `offset` is 2⁶³ or more. An error if the call needs
+    /// a thread of the blocking pool, and the runtime was shut down or the system refused the thread.
     ///
     /// # Cancel safety
     /// Safe.
@@ -103,7 +105,9 @@ impl File {
     /// whatever the offset. At most [`max_buf_size`](Self::max_buf_size) bytes are written.
     ///
     /// # Errors
-    /// The system's errors. Nothing was written then.
+    /// The system's errors. [`InvalidInput`](ErrorKind::InvalidInput) if `offset` is 2⁶³ or more. An error if
+    /// the call needs a thread of the blocking pool, and the runtime was shut down or the system refused the
+    /// thread. Nothing was written then.
     ///
     /// # Cancel safety
     /// Not safe: the bytes may have been written or not.
@@ -134,7 +138,8 @@ impl File {
     /// Writes all of `buf` at `offset`, counted in bytes from the start.
     ///
     /// # Errors
-    /// The errors of [`write_at`](Self::write_at). The beginning may have been written then.
+    /// The errors of [`write_at`](Self::write_at), or [`WriteZero`](ErrorKind::WriteZero) if the system
+    /// writes nothing. The beginning may have been written then.
     ///
     /// # Cancel safety
     /// Not safe: any part may have been written.
@@ -166,8 +171,8 @@ impl File {
     /// of the blocking pool can fill them without a copy. A call fills at most 1024 buffers, of any length.
     ///
     /// # Errors
-    /// As for [`read_at`](Self::read_at). If the runtime was shut down, the buffers are lost, and an empty
-    /// `Vec` is returned with the error.
+    /// As for [`read_at`](Self::read_at). If no thread of the blocking pool could make the call, the
+    /// buffers are lost, and an empty `Vec` is returned with the error.
     ///
     /// # Cancel safety
     /// Not safe: the buffers are lost. The file is as it was.
@@ -213,8 +218,8 @@ impl File {
     /// call writes at most 1024 buffers.
     ///
     /// # Errors
-    /// As for [`write_at`](Self::write_at). If the runtime was shut down, the buffers are lost, and an empty
-    /// `Vec` is returned with the error.
+    /// As for [`write_at`](Self::write_at). If no thread of the blocking pool could make the call, the
+    /// buffers are lost, and an empty `Vec` is returned with the error.
     ///
     /// # Cancel safety
     /// Not safe: the buffers are lost, and may have been written or not.

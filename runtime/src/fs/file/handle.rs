@@ -86,7 +86,8 @@ impl File {
     /// synced then.
     ///
     /// # Cancel safety
-    /// Safe: the system goes on. Another call waits for the result again.
+    /// Safe for the data: the system goes on, and another call waits again. But the system may report an
+    /// error only once, and then it is lost with the future.
     ///
     /// # Examples
     /// ```no_run

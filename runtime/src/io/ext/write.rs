@@ -150,7 +150,8 @@ pub trait AsyncWriteExt: AsyncWrite {
     ///
     /// # Errors
     /// [`WriteZero`](io::ErrorKind::WriteZero) if the writer takes no more, or the writer's errors, except
-    /// [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again.
+    /// [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again. The beginning of `buf` may
+    /// have been written then.
     ///
     /// # Cancel safety
     /// Not safe: the number of bytes that were written is lost.
@@ -184,7 +185,8 @@ pub trait AsyncWriteExt: AsyncWrite {
     ///
     /// # Errors
     /// [`WriteZero`](io::ErrorKind::WriteZero) if the writer takes no more, or the writer's errors, except
-    /// [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again.
+    /// [`Interrupted`](io::ErrorKind::Interrupted), after which it tries again. `buf` is advanced by the
+    /// bytes that were written until then.
     ///
     /// # Cancel safety
     /// Safe, if the caller goes on with the same `buf`: it is advanced by the bytes that were written.

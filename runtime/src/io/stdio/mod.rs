@@ -32,9 +32,9 @@ static ERRORS: LazyLock<Output> = LazyLock::new(Output::new);
 /// its handle was, the next read finds the bytes. No runtime is needed.
 ///
 /// A thread of its own waits for the input. It reads by `std::io::stdin()`, when a handle asks, and as much
-/// as the handle asks for. Neither the end of a runtime nor the end of the process waits for it. (Tokio's
-/// runtime waits until the user presses enter.) With a paused clock, time goes on while a task waits for the
-/// input.
+/// as the handle asks for, up to 2 MiB. Neither the end of a runtime nor the end of the process waits for it.
+/// (Tokio's runtime waits until the user presses enter.) With a paused clock, time goes on while a task waits
+/// for the input.
 ///
 /// # Examples
 /// ```no_run

@@ -14,8 +14,9 @@ use super::forward::{forward, forward_pointers};
 pub trait AsyncWrite {
     /// Writes the beginning of `buf` and returns the number of bytes.
     ///
-    /// `Pending` means that nothing was written, and that the task will be woken when another try is
-    /// worthwhile. Only the last task that called is woken.
+    /// Zero means that the sink takes no more, or that `buf` is empty. `Pending` means that nothing was
+    /// written, and that the task will be woken when another try is worthwhile. Only the last task that
+    /// called is woken.
     ///
     /// # Errors
     /// The sink's errors. Nothing was written then.

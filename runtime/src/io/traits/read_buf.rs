@@ -81,8 +81,8 @@ impl<'a> ReadBuf<'a> {
     /// Returns the filled part.
     #[inline]
     pub fn filled(&self) -> &[u8] {
-        // SAFETY: the bytes below `filled` are within `bytes` and have been written, by the rules at the
-        // fields.
+        // SAFETY: (1) by the rules at the fields, `filled` is at most `bytes.len()`, which is also the duty
+        // of `get_unchecked`, and the bytes below `filled` have been written.
         unsafe { assume(self.bytes.get_unchecked(..self.filled)) }
     }
 
@@ -96,14 +96,14 @@ impl<'a> ReadBuf<'a> {
     /// Returns the initialised part, which includes the filled one.
     #[inline]
     pub fn initialized(&self) -> &[u8] {
-        // SAFETY: the bytes below `initialized` have been written.
+        // SAFETY: (1) the bytes below `initialized` have been written.
         unsafe { assume(&self.bytes[..self.initialized]) }
     }
 
     /// Returns the initialised part, for changes.
     #[inline]
     pub fn initialized_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the bytes below `initialized` have been written.
+        // SAFETY: (1) the bytes below `initialized` have been written.
         unsafe { assume_mut(&mut self.bytes[..self.initialized]) }
     }
 
@@ -155,7 +155,7 @@ impl<'a> ReadBuf<'a> {
             self.bytes[self.initialized..end].fill(MaybeUninit::new(0));
             self.initialized = end;
         }
-        // SAFETY: `end` is at most `initialized`.
+        // SAFETY: (1) `end` is at most `initialized`, and the bytes below `initialized` have been written.
         unsafe { assume_mut(&mut self.bytes[self.filled..end]) }
     }
 
@@ -245,7 +245,7 @@ unsafe impl BufMut for ReadBuf<'_> {
     }
 
     unsafe fn advance_mut(&mut self, n: usize) {
-        // SAFETY: the caller of `advance_mut` promises that the next `n` bytes have been written.
+        // SAFETY: (1) the caller of `advance_mut` promises that the next `n` bytes have been written.
         unsafe { self.assume_init(n) };
         self.advance(n);
     }

@@ -175,14 +175,14 @@ impl<T: AsRawFd> AsyncFd<T> {
 
 /// Reading, writing, and the other calls of the system.
 impl<T: AsRawFd> AsyncFd<T> {
-    /// Calls `f` whenever the descriptor is ready for `interest`, until it returns anything but
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock).
+    /// Calls `f` whenever the descriptor is ready for `interest`, until `f` returns anything but
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) or [`Interrupted`](io::ErrorKind::Interrupted).
     ///
     /// `f` must return `WouldBlock` only if the descriptor would block. A readiness that is cleared without
     /// reason comes back only with the next event.
     ///
     /// # Errors
-    /// The errors of `f`, or an error if the runtime that watches the descriptor was shut down.
+    /// The other errors of `f`, or an error if the runtime that watches the descriptor was shut down.
     ///
     /// # Cancel safety
     /// Safe: `f` is not interrupted.
@@ -241,8 +241,8 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// if the descriptor would block.
     ///
     /// # Errors
-    /// `WouldBlock` if the descriptor is not ready, or the errors of `f`, or an error if the runtime that
-    /// watches the descriptor was shut down.
+    /// `WouldBlock` if the descriptor is not ready, or if the driver has not noticed that it is. The errors
+    /// of `f`, or an error if the runtime that watches the descriptor was shut down.
     pub fn try_io<R>(&self, interest: Interest, f: impl FnOnce(&T) -> io::Result<R>) -> io::Result<R> {
         self.watch.try_io(interest, || f(&self.inner))
     }

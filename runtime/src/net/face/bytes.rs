@@ -8,13 +8,15 @@ macro_rules! try_read {
         /// Zero means the end of the stream, or that `buf` has no room.
         ///
         /// # Errors
-        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there are no bytes, or the system's errors.
+        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there are no bytes, or if the driver has not
+        /// noticed them yet. The system's errors, or an error if the runtime that watches the descriptor was
+        /// shut down.
         pub fn try_read(&self, buf: &mut [u8]) -> std::io::Result<usize> {
             $crate::net::face::Face::registered(self).try_read(buf)
         }
 
         /// Reads the bytes that are there into `bufs`, one after the other, without waiting, and returns
-        /// their number.
+        /// their number. Zero has the meaning that it has for [`try_read`](Self::try_read).
         ///
         /// # Errors
         /// As for [`try_read`](Self::try_read).
@@ -38,7 +40,7 @@ macro_rules! try_read {
         }
 
         /// Reads the bytes that are there into the room of `buf`, without waiting, advances `buf`, and
-        /// returns their number.
+        /// returns their number. Zero has the meaning that it has for [`try_read`](Self::try_read).
         ///
         /// # Errors
         /// As for [`try_read`](Self::try_read).
@@ -66,7 +68,9 @@ macro_rules! try_write {
         /// Writes the beginning of `buf`, as much as fits, without waiting, and returns the number of bytes.
         ///
         /// # Errors
-        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is no room, or the system's errors.
+        /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is no room, or if the driver has not
+        /// noticed it yet. The system's errors, or an error if the runtime that watches the descriptor was
+        /// shut down.
         pub fn try_write(&self, buf: &[u8]) -> std::io::Result<usize> {
             $crate::net::face::Face::registered(self).try_write(buf)
         }

@@ -29,7 +29,8 @@ macro_rules! datagram_socket {
             /// # Errors
             /// The system's errors, for instance that the socket is not connected, that the datagram is too
             /// long, or that an earlier datagram found no receiver
-            /// ([`ConnectionRefused`](std::io::ErrorKind::ConnectionRefused)).
+            /// ([`ConnectionRefused`](std::io::ErrorKind::ConnectionRefused)). An error if the runtime that
+            /// watches the socket was shut down.
             ///
             /// # Cancel safety
             /// Safe: if the future is dropped before it is ready, the datagram was not sent.
@@ -64,8 +65,8 @@ macro_rules! datagram_socket {
             /// Sends `buf` as one datagram without waiting, and returns its length.
             ///
             /// # Errors
-            /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is no room, or as for
-            /// [`send`](Self::send).
+            /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is no room, or if the driver has not
+            /// noticed it yet. Otherwise as for [`send`](Self::send).
             pub fn try_send(&self, buf: &[u8]) -> std::io::Result<usize> {
                 self.io.try_send(buf)
             }
@@ -80,6 +81,8 @@ macro_rules! datagram_socket {
             /// # Errors
             /// The system's errors. [`ConnectionRefused`](std::io::ErrorKind::ConnectionRefused) says that an
             /// earlier datagram found no receiver. The socket can still be used.
+            /// [`UnexpectedEof`](std::io::ErrorKind::UnexpectedEof) if the socket was shut down for reading
+            /// and no datagram is left. An error if the runtime that watches the socket was shut down.
             ///
             /// # Cancel safety
             /// Safe: a datagram that has not been returned waits for the next call.
@@ -115,8 +118,8 @@ macro_rules! datagram_socket {
             /// `buf`.
             ///
             /// # Errors
-            /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is none, or as for
-            /// [`recv`](Self::recv).
+            /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is no datagram, or if the driver has
+            /// not noticed it yet. Otherwise as for [`recv`](Self::recv).
             pub fn try_recv(&self, buf: &mut [u8]) -> std::io::Result<usize> {
                 self.io.try_recv(buf, 0)
             }
@@ -150,8 +153,7 @@ macro_rules! datagram_socket {
             /// Receives as [`recv_buf`](Self::recv_buf) does, without waiting.
             ///
             /// # Errors
-            /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is no datagram, or as for
-            /// [`recv`](Self::recv).
+            /// As for [`try_recv`](Self::try_recv).
             pub fn try_recv_buf<B: ::bytes::BufMut>(&self, buf: &mut B) -> std::io::Result<usize> {
                 self.io.try_recv_buf(buf)
             }
@@ -198,8 +200,7 @@ macro_rules! datagram_socket {
             /// Receives as [`recv_from`](Self::recv_from) does, without waiting.
             ///
             /// # Errors
-            /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is no datagram, or as for
-            /// [`recv`](Self::recv).
+            /// As for [`try_recv`](Self::try_recv).
             pub fn try_recv_from(&self, buf: &mut [u8]) -> std::io::Result<(usize, $addr)> {
                 self.io.try_recv_from(buf, 0)
             }
@@ -225,8 +226,7 @@ macro_rules! datagram_socket {
             /// Receives as [`recv_buf_from`](Self::recv_buf_from) does, without waiting.
             ///
             /// # Errors
-            /// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if there is no datagram, or as for
-            /// [`recv`](Self::recv).
+            /// As for [`try_recv`](Self::try_recv).
             pub fn try_recv_buf_from<B: ::bytes::BufMut>(
                 &self,
                 buf: &mut B,

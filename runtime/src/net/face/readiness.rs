@@ -122,8 +122,8 @@ macro_rules! user_io {
         /// back only with the next event.
         ///
         /// # Errors
-        /// `WouldBlock` if it is not ready, or the errors of `f`, or an error if the runtime that watches the
-        /// descriptor was shut down.
+        /// `WouldBlock` if it is not ready, or if the driver has not noticed that it is. The errors of `f`,
+        /// or an error if the runtime that watches the descriptor was shut down.
         ///
         /// # Examples
         /// ```

@@ -79,6 +79,8 @@ impl TcpListener {
     ///
     /// # Errors
     /// The error of the last address. Its text names the address: `bind 127.0.0.1:80: Permission denied`.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if `addr` has no address. The errors of
+    /// [`lookup_host`](crate::net::lookup_host).
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.
@@ -122,6 +124,7 @@ impl TcpListener {
     ///
     /// # Errors
     /// The system's errors, unchanged. The listener can still be used: see [above](Self#out-of-descriptors).
+    /// Or an error if the listener's runtime was shut down.
     ///
     /// # Cancel safety
     /// Safe: a connection that has not been returned waits for the next call.

@@ -202,7 +202,8 @@ impl IntoRawFd for TcpSocket {
 
 impl FromRawFd for TcpSocket {
     unsafe fn from_raw_fd(fd: RawFd) -> Self {
-        // SAFETY: the caller owns `fd`, as this function demands too.
+        // SAFETY: the caller vouches that `fd` is open and owned by no other value, which is also this call's
+        // duty.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Self { inner: fd.into() }
     }

@@ -58,6 +58,8 @@ impl TcpStream {
     ///
     /// # Errors
     /// The error of the last address. Its text names the address: `connect 127.0.0.1:1: Connection refused`.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if `addr` has no address. The errors of
+    /// [`lookup_host`](crate::net::lookup_host).
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.

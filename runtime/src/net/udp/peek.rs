@@ -48,7 +48,7 @@ impl UdpSocket {
     /// Looks as [`peek`](Self::peek) does, without waiting.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no datagram, or as for [`recv`](Self::recv).
+    /// As for [`try_recv`](Self::try_recv).
     pub fn try_peek(&self, buf: &mut [u8]) -> io::Result<usize> {
         self.registered().try_recv(buf, libc::MSG_PEEK)
     }
@@ -81,7 +81,7 @@ impl UdpSocket {
     /// Looks as [`peek_from`](Self::peek_from) does, without waiting.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no datagram, or as for [`recv`](Self::recv).
+    /// As for [`try_recv`](Self::try_recv).
     pub fn try_peek_from(&self, buf: &mut [u8]) -> io::Result<(usize, SocketAddr)> {
         self.registered().try_recv_from(buf, libc::MSG_PEEK)
     }
@@ -123,7 +123,7 @@ impl UdpSocket {
     /// Looks as [`peek_sender`](Self::peek_sender) does, without waiting.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no datagram, or as for [`recv`](Self::recv).
+    /// As for [`try_recv`](Self::try_recv).
     pub fn try_peek_sender(&self) -> io::Result<SocketAddr> {
         self.try_peek_from(&mut []).map(|(_, sender)| sender)
     }

@@ -49,6 +49,8 @@ impl UdpSocket {
     ///
     /// # Errors
     /// The error of the last address. Its text names the address: `bind 127.0.0.1:53: Permission denied`.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if `addr` has no address. The errors of
+    /// [`lookup_host`](crate::net::lookup_host).
     ///
     /// # Panics
     /// Outside of a runtime, or if its I/O is not enabled: build it with `enable_io` or `enable_all`.
@@ -82,6 +84,11 @@ impl UdpSocket {
     ///
     /// # Errors
     /// The error of the last address. Its text names the address.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if `addr` has no address. The errors of
+    /// [`lookup_host`](crate::net::lookup_host).
+    ///
+    /// # Panics
+    /// Outside of a runtime, if `addr` is a name that has to be resolved.
     ///
     /// # Cancel safety
     /// Safe: the socket is connected, or it is not.
@@ -142,6 +149,8 @@ impl UdpSocket {
     /// # Errors
     /// The system's errors, for instance that the datagram is too long, or that there is no route. On Linux
     /// an unconnected socket does not learn that no socket receives there.
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput) if `addr` has no address. The errors of
+    /// [`lookup_host`](crate::net::lookup_host).
     ///
     /// # Panics
     /// Outside of a runtime, if `addr` is a name that has to be resolved.
@@ -181,7 +190,8 @@ impl UdpSocket {
     /// Sends `buf` as one datagram to `target` without waiting, and returns its length.
     ///
     /// # Errors
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room, or as for [`send_to`](Self::send_to).
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if there is no room, or if the driver has not noticed it
+    /// yet. Otherwise as for [`send_to`](Self::send_to).
     pub fn try_send_to(&self, buf: &[u8], target: SocketAddr) -> io::Result<usize> {
         self.io.try_send_to(buf, &Sockaddr::ip(target))
     }

@@ -100,7 +100,8 @@ impl UnixListener {
     /// The stream belongs to the runtime of the listener, whichever task accepts it.
     ///
     /// # Errors
-    /// The system's errors, unchanged. The listener can still be used.
+    /// The system's errors, unchanged. The listener can still be used. Or an error if the listener's runtime
+    /// was shut down.
     ///
     /// # Cancel safety
     /// Safe: a connection that has not been returned waits for the next call.

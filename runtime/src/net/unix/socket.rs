@@ -58,7 +58,7 @@ impl UnixSocket {
     /// Binds to a path, or to an abstract name if `path` begins with a zero byte.
     ///
     /// # Errors
-    /// The system's errors, with the path in the text.
+    /// As for [`UnixListener::bind`].
     pub fn bind(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let addr = SocketAddr::of_path("bind", path.as_ref())?;
         addr.add_to("bind", self.inner.bind(&SockAddr::unix(path)?))
@@ -147,7 +147,8 @@ impl IntoRawFd for UnixSocket {
 
 impl FromRawFd for UnixSocket {
     unsafe fn from_raw_fd(fd: RawFd) -> Self {
-        // SAFETY: the caller owns `fd`, as this function demands too.
+        // SAFETY: the caller vouches that `fd` is open and owned by no other value, which is also this call's
+        // duty.
         let fd = unsafe { OwnedFd::from_raw_fd(fd) };
         Self { inner: fd.into() }
     }

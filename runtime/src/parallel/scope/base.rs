@@ -126,7 +126,8 @@ impl<'scope> Base<'scope> {
     /// # Safety
     /// 1. The pool is valid now.
     pub(super) unsafe fn in_place(pool: Option<NonNull<Shared>>) -> (Self, Option<Stay>) {
-        // SAFETY: used in this call only; the thread does not lose its job processor inside of a scope.
+        // SAFETY: (1) used in this call only. The scope, too, refers to the job processor, which the thread
+        // does not lose inside of a scope.
         let processor = unsafe { context::job_processor() };
         if let Some(processor) = processor {
             cancel::split_point(processor);
@@ -135,7 +136,8 @@ impl<'scope> Base<'scope> {
             }
         }
         let stay = pool.and_then(|pool| {
-            // SAFETY: (1); held, and counted if `try_begin` says so.
+            // SAFETY: `Hold::new`: (1). `JobEnd::new`: (1) `try_begin` has counted it; (2) the hold keeps the
+            // pool, and `Stay` drops the hold last.
             unsafe {
                 let hold = Hold::new(pool);
                 pool.as_ref().injected_jobs.try_begin().then(|| Stay { _end: JobEnd::new(pool), _hold: hold })
@@ -147,7 +149,7 @@ impl<'scope> Base<'scope> {
     #[inline]
     fn new(pool: Option<NonNull<Shared>>, processor: Option<&OwnJobs>) -> Self {
         let home = processor.filter(|processor| Some(processor.shared_ptr()) == pool);
-        // SAFETY: a scope's pool is valid.
+        // SAFETY: the pool is that of `processor`, whose thread keeps it, or the caller holds it by a `Stay`.
         let foreign =
             pool.filter(|_| home.is_none()).map(|pool| CallRegion::of(processor, unsafe { pool.as_ref() }));
         let (region, tag) =
@@ -210,7 +212,9 @@ impl<'scope> Base<'scope> {
     /// 1. `this` is live: the job is counted; afterwards it may be gone. 2. As [`Memory::free`].
     #[inline(always)]
     pub(super) unsafe fn end_job(this: *const Self, memory: NonNull<u8>, layout: Layout) {
-        // SAFETY: used in this call only; (1) and `at_home`; (2).
+        // SAFETY: `job_processor`: (1) used in this call only. `decrement`: (1) is ours; (2) `at_home` says
+        // that this thread is the owner and has not folded; (3) the owner sets no latch. `free`: (1) is our
+        // (2). `end_elsewhere`: (1) and (2) are ours, and the thread is not at home.
         unsafe {
             match (*this).at_home(context::job_processor()) {
                 Some(processor) => {
@@ -227,7 +231,10 @@ impl<'scope> Base<'scope> {
     /// processor.
     #[inline(never)]
     unsafe fn end_elsewhere(this: *const Self, memory: NonNull<u8>, layout: Layout) {
-        // SAFETY: (2); (1).
+        // SAFETY: `free`: (1) is our (2). `decrement`: (1) is ours; (2) `false` is right for a thread that is
+        // not the owner at home; (3) the thread works on a job processor of the scope's pool, which keeps the
+        // pool, or holds the pool (`spawn_outside`). Without a pool, the latch has an owner of another pool,
+        // or none, and holds what it refers to itself.
         unsafe {
             JobMemory::free(memory, layout);
             CountLatch::decrement(&raw const (*this).count, false);

@@ -54,7 +54,7 @@ impl<T> Pointer<T> {
 #[inline(always)]
 pub(super) fn spawn<'scope, S: Kind<'scope>>(scope: &S, fifos: Option<&Fifos>, body: impl FnOnce(&S) + Send) {
     let base = scope.base();
-    // SAFETY: used in this call only.
+    // SAFETY: (1) used in this call only.
     let processor = unsafe { context::job_processor() };
     let (is_home, processor) = match base.at_home(processor) {
         Some(processor) => (true, processor),
@@ -93,7 +93,7 @@ fn spawn_outside<'scope, S: Kind<'scope>>(
     body: impl FnOnce(&S) + Send,
 ) {
     let base = scope.base();
-    // SAFETY: as in `spawn`.
+    // SAFETY: (1) the call does not count as the owner's. (2) As in `spawn`.
     unsafe { base.count.increment(false) };
     let Some(pool) = base.pool else {
         // SAFETY: (1) just counted; (2) `JobMemory` takes its own memory.
@@ -102,10 +102,11 @@ fn spawn_outside<'scope, S: Kind<'scope>>(
     // SAFETY: a scope's pool is valid.
     let shared = unsafe { pool.as_ref() };
     if shared.injected_jobs.try_begin() {
-        // SAFETY: just counted.
+        // SAFETY: (1) the scope and the pool have just counted it.
         return shared.queue_install(unsafe { injected_job(scope, pool, body) });
     }
-    // SAFETY: as above. The hold is for the owner's latch, which a thread of no pool is about to set.
+    // SAFETY: (1) a scope's pool is valid, as above. The hold is for the owner's latch, which a thread of no
+    // pool is about to set.
     let _hold = unsafe { Hold::new(pool) };
     // SAFETY: `job`: (1) counted above; (2) `JobMemory` takes its own memory. `run_here`: (1) the job was
     // just made, and is in no queue.
@@ -125,10 +126,10 @@ pub(super) fn spawn_broadcast<'scope, S: Kind<'scope>>(
     };
     let (threads, body) = (shared.config.workers, Arc::new(body));
     shared.queue_broadcast((0..threads).map(|index| {
-        // SAFETY: as in `spawn`.
+        // SAFETY: (1) the call does not count as the owner's. (2) As in `spawn`.
         unsafe { base.count.increment(false) };
         let body = body.clone();
-        // SAFETY: just counted.
+        // SAFETY: (1) the scope has just counted it, and the pool in `try_begin_many`.
         unsafe {
             injected_job(scope, pool, move |scope: &S| body(scope, BroadcastContext::new(index, threads)))
         }
@@ -144,7 +145,8 @@ unsafe fn injected_job<'scope, S: Kind<'scope>>(
     pool: NonNull<Shared>,
     body: impl FnOnce(&S) + Send,
 ) -> JobRef {
-    // SAFETY: (1), and the job processor that runs or drops it keeps its pool.
+    // SAFETY: (1) by our (1) the pool has counted it. (2) The job processor that runs or drops it keeps its
+    // pool.
     let end = unsafe { JobEnd::new(pool) };
     let body = move |scope: &S| {
         // Drops in this order, also if the job is dropped unrun: the injected job ends last.

@@ -46,7 +46,7 @@ impl Builder {
         let workers = config.workers;
         let driver = self.driver(workers)?;
         let shared = Shared::new(config, driver);
-        // SAFETY: the reference that `Shared::new` returns.
+        // SAFETY: (1) the reference that `Shared::new` returns.
         let handle = unsafe { Handle::adopt(shared) };
         let runtime = match self.flavor {
             Flavor::CurrentThread => Runtime::new_current_thread(handle),
@@ -190,7 +190,7 @@ fn start_workers(shared: NonNull<Shared>, workers: usize, handle: Handle) -> io:
     let mut threads = Vec::with_capacity(workers);
     let mut refused = None;
     for index in 0..workers {
-        // SAFETY: the builder counts as a worker until `leave`; no thread owns the processor yet.
+        // SAFETY: (1) the builder counts as a worker until `leave`. (2) No thread owns the processor yet.
         match unsafe { scheduler::start_worker(shared, index) } {
             Ok(thread) => threads.push(thread),
             Err(error) => {
@@ -201,7 +201,7 @@ fn start_workers(shared: NonNull<Shared>, workers: usize, handle: Handle) -> io:
         }
     }
     if refused.is_none() && HAS_MONITOR {
-        // SAFETY: as above.
+        // SAFETY: (1) as above.
         match unsafe { scheduler::start_monitor(shared) } {
             Ok(thread) => threads.push(thread),
             Err(error) => {
@@ -215,7 +215,8 @@ fn start_workers(shared: NonNull<Shared>, workers: usize, handle: Handle) -> io:
         // So that the metrics say at once on which CPU each worker is.
         None => handle.shared().config.pins.iter().for_each(Pins::wait),
     }
-    // SAFETY: the builder's count; the builder is in no worker's context. The handle keeps the state.
+    // SAFETY: (1) `Shared::new` counted the builder as a worker, and this is the last use by that count: what
+    // follows uses the handle. (2) The builder is in no worker's context of this runtime.
     unsafe { Shared::leave(shared, 0) };
     match refused {
         None => Ok(Runtime::new_multi_thread(handle, threads)),

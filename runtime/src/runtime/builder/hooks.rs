@@ -67,7 +67,8 @@ impl Builder {
         self
     }
 
-    /// Calls `f` on a worker after it woke.
+    /// Calls `f` on a worker after it woke, or when it does not sleep after all. So each call of the function
+    /// of [`on_thread_park`](Self::on_thread_park) is followed by one call of `f`.
     ///
     /// The panic hook reports a panic in `f`, and then the panic is swallowed.
     ///

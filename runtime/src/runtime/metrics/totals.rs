@@ -350,7 +350,8 @@ impl RuntimeMetrics {
         self.reference.shared().away.counts()
     }
 
-    /// Returns how often a thread asked the system for events; 0 without I/O and time.
+    /// Returns how often a thread polled the driver for events; 0 without I/O and time. The poll of a second
+    /// thread, while another thread is inside of the driver, is not counted.
     ///
     /// # Examples
     /// ```
@@ -362,7 +363,8 @@ impl RuntimeMetrics {
         self.reference.shared().driver.io().map_or(0, |io| io.turns())
     }
 
-    /// Returns the number of events that came from the system; 0 without I/O and time.
+    /// Returns the number of events of descriptors that the polls of
+    /// [`driver_turn_count`](Self::driver_turn_count) took; 0 without I/O and time.
     ///
     /// # Examples
     /// ```

@@ -96,7 +96,9 @@ pub struct AnnouncedMark {
     number: u64,
 }
 
-/// Marks the calling thread as blocked, if a runtime knows the thread.
+/// Marks the calling thread as blocked. Returns `None` if no runtime knows the thread. A thread that is no
+/// worker is known only to its current runtime, in a `block_on` or a blocking closure of that runtime, and
+/// only if that runtime has a deadlock handler.
 pub fn mark(location: &'static Location<'static>) -> Option<AnnouncedMark> {
     // Also the child jobs of an external thread, and those made since an outer call has exposed the earlier
     // ones.
@@ -108,7 +110,7 @@ pub fn mark(location: &'static Location<'static>) -> Option<AnnouncedMark> {
             {
                 return Some(mark);
             }
-            // SAFETY: an entered runtime is valid.
+            // SAFETY: (1) the current runtime is valid until it is left (duty 1 of `Entry::enter`).
             let handle = unsafe { Reference::new(current) };
             if let Some(marked_as) = handle.shared().as_what_it_blocks() {
                 let number = handle.shared().begin_mark(marked_as, false, location).0;
@@ -129,7 +131,7 @@ fn mark_worker(worker: &Worker, location: &'static Location<'static>) -> Announc
         in_place::mark(worker, is_first);
     }
     shared.announce(number);
-    // SAFETY: the state is valid, because this thread is its worker.
+    // SAFETY: (1) the state is valid, because this thread is its worker.
     AnnouncedMark { handle: unsafe { Reference::new(worker.shared_ptr()) }, number }
 }
 
@@ -141,7 +143,8 @@ impl Drop for AnnouncedMark {
 }
 
 impl Shared {
-    /// The role of the calling thread, which is no worker, in this runtime. None without a handler.
+    /// The role of the calling thread, which is no worker, in this runtime. None if it has none, or without
+    /// a handler.
     fn as_what_it_blocks(&self) -> Option<MarkedAs> {
         self.config.deadlock_handler.as_ref()?;
         if self.marks.state.lock().block_ons.contains(&context::thread_token()) {

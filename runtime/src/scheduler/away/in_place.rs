@@ -80,7 +80,8 @@ fn leave(worker: &Worker) {
 /// Cancels the idle tasks in the lent tables, because workers that wind down may have looked before the table
 /// was lent. Or there may be no other worker.
 fn cancel_lent(shared: &Shared) {
-    // SAFETY: (1) the caller keeps its runtime; no table is claimed as the caller's own.
+    // SAFETY: `in_surroundings`: (1) the current runtime is `shared`, which is borrowed. `cancel_idle`: (1)
+    // no table is claimed as the caller's own.
     unsafe {
         context::in_surroundings(shared.current_on_threads(), || _ = shared.owned.cancel_idle(None));
     }

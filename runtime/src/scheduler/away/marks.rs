@@ -23,7 +23,8 @@ pub(super) struct MarkTable {
     pub(super) made: u64,
     /// The threads in a `block_on`, one entry for each call. Only with a handler.
     pub(super) block_ons: Vec<ThreadToken>,
-    /// The number of open [`expect`](Shared::expect) calls. Each says that something outside is under way.
+    /// The number of open [`expect`](crate::scheduler::Shared::expect) calls. Each says that something
+    /// outside is under way.
     pub(super) expecting: usize,
     /// Whether nothing was marked or unmarked since the last report.
     pub(super) is_reported: bool,

@@ -65,7 +65,8 @@ impl Shared {
         self.processors.make(index, |job_processor| unsafe { job_processor.bind(shared) });
         self.processors.set_spare(table.spare_bound());
         // SAFETY: (1) workers leave only once the table is closed. `Table::call` found it open, and the
-        // caller holds its lock. (2) `Table::call` found the index free, and has marked it as used.
+        // caller holds its lock. (2) `Table::call` found the index free, and has marked it as used. Only
+        // `Table::end_rest` frees it, when the worker is about to leave its loop, or `Table::refused`.
         Called::Fresh(unsafe { WorkerStart::new(shared, index) })
     }
 

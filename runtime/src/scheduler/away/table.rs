@@ -107,8 +107,11 @@ impl Role {
 pub struct SpareCounts {
     pub active: usize,
     pub resting: usize,
+    /// Threads started.
     pub started: u64,
+    /// Threads that the system has refused.
     pub refused: u64,
+    /// Calls for a new spare worker that found the limit reached.
     pub capped: u64,
 }
 

@@ -252,7 +252,7 @@ impl<T: Linked> PoolQueue<T> {
         if state.is_closed {
             return None;
         }
-        // SAFETY: (1) and (2). The closures that are given out are popped first.
+        // SAFETY: (1) is our (1), because a closure is popped before it is given out. (2) is our (2).
         unsafe { state.closures.push_back(closure) };
         Some(state.choose(self.most))
     }
@@ -267,7 +267,7 @@ impl<T: Linked> PoolQueue<T> {
     }
 
     /// `TakeLock` to `BecomeIdle` for the thread of `thread`. `is_overdue` says that it has been idle for the
-    /// keep-alive time.
+    /// keep-alive time. It leaves for that reason only if it was not chosen meanwhile.
     pub fn next(&self, thread: &Arc<PoolThread>, is_overdue: bool) -> Next<T> {
         let mut state = self.state.lock();
         let before = thread.state.load(Relaxed);
@@ -356,8 +356,8 @@ impl<T: Linked> fmt::Debug for PoolQueue<T> {
 }
 
 impl PoolThread {
-    /// Makes the thread of the calling thread, which has arrived and comes to its first
-    /// [`next`](PoolQueue::next).
+    /// Makes the `PoolThread` of the calling thread, which has [arrived](PoolQueue::arrive) and comes to its
+    /// first [`next`](PoolQueue::next).
     pub fn new() -> Arc<Self> {
         Arc::new(Self { state: AtomicU8::new(STARTING), handle: thread::current() })
     }
@@ -367,7 +367,8 @@ impl PoolThread {
         self.handle.unpark();
     }
 
-    /// `IdleSleep`, on the thread itself. Returns whether `give_up` has passed.
+    /// `IdleSleep`, on the thread itself. Returns false if the thread was chosen, and true if `give_up` came
+    /// first. `None` is no limit.
     pub fn sleep(&self, give_up: Option<Instant>) -> bool {
         // Relaxed: see *ordering* in the module's docs.
         while self.state.load(Relaxed) == IDLE {

@@ -20,7 +20,8 @@ use crate::scheduler::polling::Polling;
 use crate::scheduler::reference::Reference;
 use crate::task::{self, Failure, Header, JoinHandle, Runnable, Schedule};
 
-/// Runs `f` on a thread of the pool.
+/// Runs `f` on a thread of the pool. A pool that was closed drops `f`, and the handle says cancelled. If the
+/// system refuses a thread and the pool has no other, `f` is dropped, and the handle has the system's error.
 pub fn spawn_on<F, R>(handle: &Reference, f: F, site: &'static Location<'static>) -> JoinHandle<R>
 where
     F: FnOnce() -> R + Send + 'static,
@@ -47,11 +48,11 @@ fn push(handle: &Reference, task: Runnable) {
     let shared = handle.shared();
     hold_clock(shared);
     let task = task.into_raw();
-    // SAFETY: the task lives while its `SCHEDULED` is ours. `SCHEDULED` goes into the queue with the
-    // task, so the task is in no other queue.
+    // SAFETY: (1) the task lives while its `SCHEDULED` is in the queue. (2) Its `SCHEDULED` was ours, so the
+    // task is in no queue, and goes into this one with the task.
     match unsafe { shared.blocking.queue.submit(task) } {
         Some(pending) => perform(handle, pending),
-        // SAFETY: it was refused, so `SCHEDULED` is still ours.
+        // SAFETY: (1) the closure was refused, so `SCHEDULED` is still ours.
         None => end(shared, || unsafe { Runnable::from_raw(task) }.cancel()),
     }
 }
@@ -139,7 +140,7 @@ fn run_thread(handle: Reference) {
 }
 
 fn run_closure(shared: &Shared, record: &Polling, task: NonNull<Header>) {
-    // SAFETY: the queue gives out each closure once, with the `SCHEDULED` that was pushed.
+    // SAFETY: (1) the queue gives out each closure once, with the `SCHEDULED` that was pushed.
     let task = unsafe { Runnable::from_raw(task) };
     record.begin(&task);
     end(shared, || task.run());
@@ -205,12 +206,12 @@ unsafe impl Schedule for Closures {
     unsafe fn release(_: NonNull<Self>, _: NonNull<Header>) {}
 
     unsafe fn allocate(this: NonNull<Self>, layout: Layout) -> NonNull<u8> {
-        // SAFETY: it is the same state, and the caller guarantees the same.
+        // SAFETY: (1) is ours, for the same state.
         unsafe { Shared::allocate(this.cast(), layout) }
     }
 
     unsafe fn free(this: NonNull<Self>, memory: NonNull<u8>, layout: Layout) {
-        // SAFETY: as in `allocate`.
+        // SAFETY: (1) and (2) are ours, for the same state.
         unsafe { Shared::free(this.cast(), memory, layout) }
     }
 }

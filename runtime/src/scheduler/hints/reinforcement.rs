@@ -127,7 +127,7 @@ impl Reinforcement {
         self.worth.set(worth);
     }
 
-    /// The worker asks, at `now`.
+    /// The worker asks for help at `now`. This decides the [`pause`](Self::pause) before it asks again.
     pub fn ask(&self, now: Instant) {
         self.pause.set(if is_within(&self.asked_at, now, SHORT_TASKS) { PAUSE } else { 1 });
         self.asked_at.set(Some(now));
@@ -165,7 +165,7 @@ fn is_within(at: &Cell<Option<Instant>>, now: Instant, limit: Duration) -> bool 
     at.get().is_some_and(|at| now.saturating_duration_since(at) < limit)
 }
 
-/// The time of one poll, if `polls` polls took `passed`.
+/// The time of one poll, if `polls` polls took `passed`. `None` if there was no poll.
 fn pace(polls: u64, passed: Duration) -> Option<Duration> {
     passed.checked_div(u32::try_from(polls).unwrap_or(u32::MAX))
 }

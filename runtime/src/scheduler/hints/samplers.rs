@@ -18,14 +18,17 @@ impl Samplers {
     }
 
     // All Relaxed: hints.
+    /// The index of the worker that samples, if one does.
     pub(in crate::scheduler) fn sampler(&self) -> Option<usize> {
         Some(self.sampler.load(Relaxed)).filter(|&index| index != NO_SAMPLER)
     }
 
+    /// Worker `index` is about to sample. Returns false if another worker samples already.
     pub(in crate::scheduler) fn begin(&self, index: usize) -> bool {
         self.sampler.compare_exchange(NO_SAMPLER, index, Relaxed, Relaxed).is_ok()
     }
 
+    /// The worker that samples has ended its pause.
     pub(in crate::scheduler) fn end(&self) {
         self.sampler.store(NO_SAMPLER, Relaxed);
     }

@@ -352,7 +352,7 @@ fn goes_on(processor: &Processor, before: Moves, pace: Duration) -> bool {
     }
 }
 
-/// The time of one poll, if the tick moved by `polls` in `passed`.
+/// The time of one poll, if the tick moved by `polls` in `passed`. `None` if it did not move.
 fn pace(polls: u64, passed: Duration) -> Option<Duration> {
     let polls = u32::try_from(polls).unwrap_or(u32::MAX);
     passed.checked_div(polls)

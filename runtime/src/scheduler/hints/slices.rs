@@ -26,7 +26,8 @@ pub const INTERVAL_NANOS: u64 = 200_000;
 /// A computation that takes this long is worth two system calls.
 const LONG_AFTER_NANOS: u64 = INTERVAL_NANOS;
 
-/// Only the owner touches this.
+/// What a job processor knows of its slices. Only the owner touches this. Times are those of `Splits::now`,
+/// in nanoseconds.
 #[derive(Debug, Default)]
 pub struct Slices {
     /// When the present computation first looked at the clock.

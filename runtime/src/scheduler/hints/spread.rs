@@ -53,7 +53,7 @@ impl Places {
     }
 
     /// The calling thread computes on job processor `index`. If another job processor's thread does so on the
-    /// same CPU, this thread moves. Returns the old and the new CPU.
+    /// same CPU, this thread moves. Returns the old and the new CPU, or `None` if it stays.
     fn spread(&self, index: usize, now: u64) -> Option<(usize, usize)> {
         if self.notes.len() == 1 {
             return None;

@@ -1,5 +1,5 @@
-//! To which runtime, and to which worker, a job processor belongs. It keeps a pointer without a type, because
-//! the shared state holds the job processors.
+//! To which runtime, and to which worker, a job processor belongs. The job processor keeps a pointer without
+//! a type to the shared state, because the shared state holds the job processors.
 
 use std::ptr::{NonNull, null};
 
@@ -50,7 +50,7 @@ impl JobProcessor {
 }
 
 impl OwnJobs {
-    /// Calls `f` with the owner's worker.
+    /// Calls `f` with the owner's worker. Panics on an external thread, which is no worker.
     pub fn with_worker<R>(&self, f: impl FnOnce(&Worker) -> R) -> R {
         context::with_worker_of(self.shared_ptr(), |worker| {
             f(worker.expect("a job processor's owner is its worker"))
@@ -61,7 +61,7 @@ impl OwnJobs {
 /// Runs `f`. `f` polls tasks, which are no part of the computation below on the stack, and does not unwind.
 /// An isolated region around still counts, because what it holds is still held.
 pub fn outside_of_computations<R>(f: impl FnOnce() -> R) -> R {
-    // SAFETY: used in this call only.
+    // SAFETY: (1) used in this call only.
     let Some(job_processor) = (unsafe { context::job_processor() }) else {
         return f();
     };
@@ -80,12 +80,12 @@ unsafe impl Owner for JobProcessor {
     type Hold = Hold;
 
     unsafe fn hold(owner: NonNull<Self>) -> Hold {
-        // SAFETY: (1): the job processor's pool is kept by the caller.
+        // SAFETY: (1) by our (1) the caller keeps the job processor's pool, and so the job processor.
         unsafe { Hold::new(owner.as_ref().shared_ptr()) }
     }
 
     unsafe fn unpark(owner: NonNull<Self>) {
-        // SAFETY: (1).
+        // SAFETY: by (1) the caller keeps the pool, which holds the job processor.
         let job_processor = unsafe { owner.as_ref() };
         job_processor.shared().unpark_picked(Some(job_processor.index));
     }
@@ -99,7 +99,7 @@ impl Hold {
     /// # Safety
     /// 1. `shared` is valid until this returns.
     pub unsafe fn new(shared: NonNull<Shared>) -> Self {
-        // SAFETY: (1): what keeps the state valid until this returns is a reference, or a worker.
+        // SAFETY: (1) by our (1): what keeps the state valid until this returns is a reference, or a worker.
         unsafe { Shared::retain(shared) };
         Self(shared)
     }
@@ -107,7 +107,7 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        // SAFETY: our reference.
+        // SAFETY: (1) our reference is given up here, and `self`, the only way to it, ends with this call.
         unsafe { Shared::release(self.0) };
     }
 }

@@ -52,8 +52,8 @@ impl DurationEstimate {
         self.timed.set((index, Some(Instant::now())));
     }
 
-    /// For how many nanoseconds the child job at `index` has been there, if it is being timed. `is_noted`
-    /// says whether it is the job that was noted at this index.
+    /// For how many nanoseconds, at most [`LONG`], the child job at `index` has been there. `None` if it is
+    /// not being timed. `is_noted` says whether it is the job that was noted at this index.
     pub fn known_for(&self, index: u32, is_noted: impl FnOnce() -> bool) -> Option<u32> {
         let (timed, since) = self.timed.get();
         let since = since.filter(|_| timed == index && is_noted())?;
@@ -84,8 +84,8 @@ impl Theft {
         self.began.set(Some(began));
     }
 
-    /// The stolen jobs have been run. Returns when the theft was, and how many nanoseconds each job took.
-    /// `None` if there was no theft since the last call.
+    /// The stolen jobs have been run. Returns when the theft was, and the average time of a job in
+    /// nanoseconds. `None` if there was no theft since the last call.
     pub fn end(&self) -> Option<(Instant, u128)> {
         let began = self.began.take()?;
         Some((began, began.elapsed().as_nanos() / u128::from(self.jobs.get())))

@@ -59,7 +59,7 @@ static NUMBERS: Numbers = Numbers::below(u16::MAX);
 pub struct ExternalTag(OnceLock<Option<Number>>);
 
 impl ExternalTag {
-    /// None if all numbers are taken.
+    /// None if all numbers were taken at the first call. It stays so for this job processor.
     pub(super) fn get(&self) -> Option<Tag> {
         let number = self.0.get_or_init(|| NUMBERS.take());
         number.as_ref().map(|number| Tag::of_external(number.get()))

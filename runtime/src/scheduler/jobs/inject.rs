@@ -71,8 +71,8 @@ impl Shared {
         (0..count).all(|_| self.injected_jobs.try_begin())
     }
 
-    /// Queues one job for each job processor, in the order of the job processors. Only that job processor may
-    /// run it. The jobs were counted.
+    /// Queues one job for each permanent worker, in the order of their indices. Only that worker's job
+    /// processor may run it. The jobs were counted.
     pub fn queue_broadcast(&self, jobs: impl Iterator<Item = JobRef>) {
         for (index, job) in (0..self.config.workers).zip(jobs) {
             self.job_processor(index).broadcasts.push_back(job);

@@ -104,7 +104,8 @@ impl InjectedJobs {
         self.live.fetch_or(CLOSED, Relaxed);
     }
 
-    /// Whether an injected job or a detached job waits or runs: a hint.
+    /// Whether an injected job or a detached job waits or runs: a hint. Also true once the shutdown has
+    /// begun, because CLOSING counts.
     pub fn is_any_live(&self) -> bool {
         // Acquire: if a thread reads 0 behind a fence, its read came before the push of the injected job.
         self.live.load(Acquire) & !CLOSED != 0

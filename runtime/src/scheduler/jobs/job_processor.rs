@@ -33,7 +33,7 @@ pub(super) const BREADTH_FIRST: u32 = 1;
 /// The owner has put a job into the overflow list, and has not found the list empty since.
 pub(super) const OVERFLOWED: u32 = 2;
 
-/// `OwnJobs::waits_for` is a tag.
+/// `OwnJobs::waits_for` is not `Tag::NONE`: a wait of the owner runs only jobs with that tag.
 pub(super) const HELD: u32 = 4;
 
 /// The publish budget follows from rule 1 of `publish.rs`.

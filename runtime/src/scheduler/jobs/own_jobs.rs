@@ -32,8 +32,8 @@ impl OwnJobs {
     unsafe fn push_behind_private(&self, job: JobRef) {
         // Finishes the jobs below, before a scope job lies above them.
         self.finish();
-        // SAFETY: `Deque::push`: as in `push`. `Deque::publish`: (1) the view is the owner's; (2) what is
-        // below is finished.
+        // SAFETY: `Deque::push`: (1) to (3) as in `push`. `Deque::publish`: (1) the view is the owner's; (2)
+        // what is below was just finished, and `job` is no join item, so it is whole.
         unsafe {
             if self.deque.push(job.into_raw(), SCOPE_LIMIT) {
                 self.deque.publish(u32::MAX);
@@ -56,10 +56,12 @@ impl OwnJobs {
     }
 
     /// Takes back the child job at `index`, if it is private. A private one is the youngest, because the push
-    /// of a scope job above it would have published it. Otherwise see [`take_back`](Self::take_back).
+    /// of a scope job above it would have published it. Returns false if it is not private; then see
+    /// [`take_back`](Self::take_back).
     ///
     /// # Safety
-    /// 1. The caller has pushed it there, and has taken out all join jobs that came afterwards.
+    /// 1. The caller has pushed it there and not taken it back, and has taken out all join jobs that came
+    ///    afterwards.
     #[inline(always)]
     pub unsafe fn take_back_private(&self, index: u32) -> bool {
         // SAFETY: (1) the view is the owner's. (2), (3) are our (1): above a private job there is no scope
@@ -70,7 +72,7 @@ impl OwnJobs {
     /// Takes back the child job at `index`, the youngest one. Returns `Stolen` if a thief has it.
     ///
     /// # Safety
-    /// 1. The caller has pushed it there, and has taken out all that came afterwards.
+    /// 1. The caller has pushed it there and not taken it back, and has taken out all that came afterwards.
     pub unsafe fn take_back(&self, index: u32) -> Taken {
         // SAFETY: (1) the view is the owner's. (2) is our (1).
         unsafe {
@@ -154,7 +156,7 @@ impl OwnJobs {
         let tag = self.waits_for();
         // An isolated region tests the tag of each job, and can do so only at the old end.
         let is_lifo = tag == Tag::NONE && !self.has_flag(BREADTH_FIRST);
-        // SAFETY: the view is the owner's.
+        // SAFETY: (1) the view is the owner's.
         let youngest = if is_lifo { unsafe { self.deque.pop_if_scope_item() } } else { None };
         self.rely_no_more();
         youngest.map(JobRef::from_raw).or_else(|| {
@@ -180,7 +182,8 @@ impl OwnJobs {
     /// # Safety
     /// 1. The job processor outlives the token's run. 2. The token is pushed, and run once.
     pub unsafe fn push_fifo(&self, job: JobRef) -> JobRef {
-        // SAFETY: (1), (2). (3) Only the owner has the view, and owners come one after the other.
+        // SAFETY: (1) is our (1), because the queue is a part of the job processor. (2) is our (2). (3) Only
+        // the owner has the view, and owners come one after the other.
         unsafe { self.fifo.push(job) }
     }
 

@@ -76,7 +76,7 @@ impl OwnJobs {
     /// 1. As [`Memory::free`](crate::job::Memory::free).
     #[inline(always)]
     pub unsafe fn free(&self, memory: NonNull<u8>, layout: Layout) {
-        // SAFETY: (1).
+        // SAFETY: (1) by our (1), because `JobMemory` has its memory from a magazine or from the allocator.
         unsafe { self.magazine.free_by(memory, layout, || &self.shared().depot) };
     }
 

@@ -47,6 +47,7 @@ impl Splits {
         }
     }
 
+    /// The time in nanoseconds since the runtime was made.
     pub fn now(&self) -> u64 {
         self.base.elapsed().as_nanos() as u64
     }
@@ -78,7 +79,8 @@ impl Splits {
     }
 }
 
-/// A job processor's countdown to its next look at the clock. Only the owner touches it.
+/// A job processor's countdown to its next look at the clock. Only the owner touches it. Its times are those
+/// of [`Splits::now`].
 #[derive(Debug)]
 pub struct PollInterval {
     pub(super) left: Cell<u32>,
@@ -120,7 +122,7 @@ impl PollInterval {
         }
     }
 
-    /// Passes `splits` split points at once.
+    /// Passes `splits` split points at once. Returns true at the end of a poll interval.
     pub fn pass_many(&self, splits: u32) -> bool {
         let left = self.left.get().saturating_sub(splits);
         self.left.set(left);

@@ -180,7 +180,7 @@ impl OwnJobs {
                 return 2 * EAGER;
             }
         }
-        // SAFETY: the view is the owner's.
+        // SAFETY: (1) the view is the owner's.
         let oldest = unsafe { self.deque.first_private() };
         let estimate = self.estimates.at(oldest);
         let known_for = self.known_for(oldest);
@@ -214,7 +214,7 @@ impl OwnJobs {
 
     /// For how many nanoseconds the child job at `index` has been there, if it is being timed.
     pub(super) fn known_for(&self, index: u32) -> Option<u32> {
-        // SAFETY: the view is the owner's.
+        // SAFETY: (1) the view is the owner's.
         self.estimates.at(index).known_for(index, || unsafe { self.deque.is_noted(index) })
     }
 
@@ -233,15 +233,17 @@ impl OwnJobs {
     #[inline]
     pub(super) fn finish(&self) {
         let finish = |job: *mut JobHeader| {
-            // SAFETY: a job that is begun is valid, and no other thread knows it yet. It was pushed in the
-            // present region, because `replace_region` comes here first.
+            // SAFETY: `finish`: (1) the deque passes only jobs that are begun and private, so no other thread
+            // knows them. (2) They were pushed in the present region, because `replace_region` comes here
+            // first. The `join` that pushed a job ends inside of that region. `JobRef::new`: (1) is duty 1 of
+            // the push. (2) The deque gives each item out once.
             unsafe {
                 let job = NonNull::new_unchecked(job.cast());
                 StackHead::<SpinLatch<JobProcessor>>::finish(job, self.region.get(), SpinLatch::new(self));
                 JobRef::new(job.cast(), self.tag.get()).into_raw()
             }
         };
-        // SAFETY: the view is the owner's.
+        // SAFETY: (1) the view is the owner's.
         unsafe { self.deque.finish(finish) };
     }
 

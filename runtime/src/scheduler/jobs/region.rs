@@ -45,7 +45,7 @@ impl OwnJobs {
     /// # Safety
     /// 1. `region` is null, or live until [`end_external`](Self::end_external).
     pub unsafe fn begin_external(&self, region: *const Region, tag: Tag) {
-        // SAFETY: (1): live until `end_external` replaces it.
+        // SAFETY: (1) by our (1) it is live until `end_external` replaces it.
         unsafe { self.replace_region(region, tag) };
     }
 
@@ -121,7 +121,8 @@ impl OwnJobs {
     #[inline]
     pub unsafe fn run(&self, job: JobRef) {
         self.pass_split();
-        // SAFETY: (1).
+        // SAFETY: `run_inside`: (1) is our (1). `run_elsewhere`: (1) is our (1), because `run_inside` has not
+        // run the job if it returns false.
         unsafe {
             // Mostly the job belongs to the computation that this thread works for already.
             if !job.run_inside(self.region(), self.tag()) {
@@ -136,8 +137,10 @@ impl OwnJobs {
     /// 1. As [`run`](Self::run).
     #[inline(never)]
     unsafe fn run_elsewhere(&self, job: JobRef) {
-        // SAFETY: (1). Jobs do not unwind. The region of a job that was claimed is live until the job has
-        // ended. The owner's former region is live, because a call on this stack works in it.
+        // SAFETY: `JobRef::region`, `JobRef::run`: (1) is our (1), and the job runs once. `replace_region`,
+        // `current_of`: (1) the region of a job that was claimed is live until the job has ended. The owner's
+        // former region is live, because a call on this stack works in it. Jobs do not unwind, so it is put
+        // back. `spill`: (1) `floor` was the head before the job, which has taken back its own join jobs.
         unsafe {
             let inside = self.tag_inside(job.tag());
             let (region, tag) = self.replace_region(job.region(), inside);

@@ -36,7 +36,7 @@ impl OwnJobs {
     }
 
     /// As [`Worker::yield_to_job`]. On an external thread, runs only a job of that thread's call. On a stack
-    /// that unwinds, runs none: see `wait.rs`.
+    /// that unwinds, runs none and returns false: see `wait.rs`.
     pub fn yield_to_job(&self, is_local: bool) -> bool {
         if std::thread::panicking() {
             return false;
@@ -60,7 +60,7 @@ impl OwnJobs {
 impl Worker {
     /// Runs a job that this worker need not steal, in this order: jobs that earlier jobs of this worker left
     /// behind, jobs that were spawned here, jobs for this job processor alone, and injected jobs. So a
-    /// broadcast comes after the jobs that were spawned before it.
+    /// broadcast comes after the jobs that were spawned before it. Returns whether it ran a job.
     pub fn run_next_job(&self) -> bool {
         let Some(job_processor) = self.job_processor() else { return false };
         // SAFETY: (1) the stack of this thread has no frame of a job, so there is no join job.
@@ -75,8 +75,9 @@ impl Worker {
         true
     }
 
-    /// Runs a job that came from other threads. The worker also calls this at each turn: otherwise detached
-    /// jobs that always spawn another one would starve such a job.
+    /// Runs a job that came from other threads. Returns whether there was one that this worker may run. The
+    /// worker also calls this at each turn: otherwise detached jobs that always spawn another one would
+    /// starve such a job.
     pub fn run_job_from_others(&self) -> bool {
         let Some(job_processor) = self.job_processor() else { return false };
         if !self.shared().injected_jobs.has_any() && job_processor.broadcasts.is_empty() {
@@ -128,7 +129,8 @@ impl Worker {
         }
     }
 
-    /// Runs a job on a fresh stack.
+    /// Runs a job on this thread, from the loop or in the middle of a poll or another job. Other threads can
+    /// take the worker's tasks meanwhile.
     ///
     /// # Safety
     /// 1. The job was claimed for this thread, and has not run.
@@ -171,6 +173,7 @@ impl Worker {
 
     /// Runs a job in the middle of another job, or of a task's poll, which asked for this. With `is_local`,
     /// runs only a job of this job processor. In an isolated region, runs only child jobs of that region.
+    /// Returns whether it ran one.
     pub fn yield_to_job(&self, job_processor: &OwnJobs, is_local: bool) -> bool {
         let tag = job_processor.waits_for();
         let is_free = tag == Tag::NONE;

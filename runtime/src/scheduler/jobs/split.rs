@@ -245,7 +245,7 @@ mod tests {
         runtime: &crate::Runtime,
         f: impl FnOnce(&OwnJobs) -> T + Send + 'static,
     ) -> T {
-        // SAFETY: used in this call only.
+        // SAFETY: (1) used in this call only.
         let computation = runtime.handle().compute(|| f(unsafe { context::job_processor() }.unwrap()));
         runtime.block_on(computation).unwrap()
     }

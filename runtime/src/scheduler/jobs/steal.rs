@@ -82,9 +82,9 @@ impl OwnJobs {
         let taken = Cell::new(1);
         let put = |job| {
             taken.set(taken.get() + 1);
-            // SAFETY: (1) the view is the owner's. (2) The job's pusher vouched for it. (3) The limit is
-            // below the capacity. By our (1) no frame has a join job below, which it would take back from
-            // under them.
+            // SAFETY: (1) the view is the owner's. (2) The job's pusher keeps it until it has run. (3) The
+            // limit is below the capacity. By our (1) no frame has a join job below, which it would take back
+            // from under them.
             if !unsafe { self.deque.push(job, SCOPE_LIMIT) } {
                 self.push_overflow(JobRef::from_raw(job));
             }

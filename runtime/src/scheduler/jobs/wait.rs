@@ -45,7 +45,7 @@ use crate::scheduler::owner::OwnJobs;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
 
-/// With this many waits on one stack, a waiter takes no more child jobs of other job processors.
+/// With more waits than this on one stack, a waiter takes no more child jobs of other job processors.
 const DEEPEST: u32 = 128;
 
 /// What a thread waits for on its job processor. Only that thread calls these methods.
@@ -321,8 +321,8 @@ impl OwnJobs {
         unsafe { self.find_child_job(host, floor, steal) }
     }
 
-    /// Sleeps until the wait is over or there is a job to run. May end early. Returns true if it has run a
-    /// job instead of sleeping.
+    /// Sleeps until the wait is over or there is a job to run. May end early. Returns whether it has run a
+    /// job: one that it found before the sleep, or one for which it was woken.
     ///
     /// # Safety
     /// 1. As [`wait`](Self::wait).
@@ -402,7 +402,7 @@ impl OwnJobs {
     }
 
     /// NotifiedLook of `idle.rs`: this thread was woken for a job. It looks for a job, and leaves the jobs
-    /// that it does not take to another thread.
+    /// that it does not take to another thread. Returns whether it has run a job.
     ///
     /// # Safety
     /// 1. As [`wait`](Self::wait).

@@ -4,7 +4,7 @@
 //! up. A table has [`MOST`] places, found by the address of the site. Calls at further sites are counted
 //! together, without a name.
 //!
-//! The counters are not those of `loom/mod.rs`, as in `metrics.rs`: nothing depends on them.
+//! The counters are not those of `loom/mod.rs`, as in `metrics.rs`: no protocol depends on them.
 
 use std::panic::Location;
 use std::ptr::{NonNull, null_mut};

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Only the writing thread may call this: two threads at once would lose counts.
+    /// Adds `n`. Only the writing thread may call this: two threads at once would lose counts.
     #[inline]
     pub fn add(&self, n: u64) {
         // Relaxed: a number by itself. A reader may see it late.

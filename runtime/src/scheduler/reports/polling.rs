@@ -27,7 +27,8 @@
 //! worker that sleeps, rests or winds down. So a reader of a record knows one of two things: the owner was
 //! inside of that poll or computation, or it had just returned and was about to look for work.
 //!
-//! As in `metrics.rs`, the counters are not those of `loom/mod.rs`, because only reports depend on them.
+//! As in `metrics.rs`, the counters are not those of `loom/mod.rs`, because only reports and hints
+//! (`slow.rs`) depend on them.
 
 use std::panic::Location;
 use std::ptr::{NonNull, null_mut};

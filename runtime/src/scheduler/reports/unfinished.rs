@@ -15,7 +15,8 @@ use crate::task::Id;
 
 /// The work that had not ended when [`Runtime::shutdown_report`](crate::Runtime::shutdown_report) returned.
 ///
-/// Its `Display` is a line for each task, without a line feed at the end.
+/// Its `Display` is a line for each task, and a last line with the number of other threads, if there are any.
+/// It has no line feed at the end. If everything has ended, it says so.
 #[derive(Debug, Clone)]
 pub struct Unfinished {
     threads: usize,
@@ -39,7 +40,7 @@ impl Unfinished {
     }
 
     /// Returns the work that those threads had not returned from: that of the workers by their index, then
-    /// blocking closures.
+    /// blocking closures. On a `current_thread` runtime, only blocking closures are listed.
     pub fn tasks(&self) -> &[UnfinishedTask] {
         &self.tasks
     }

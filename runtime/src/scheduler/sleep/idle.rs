@@ -319,7 +319,8 @@ enum Found {
 }
 
 impl Idle {
-    /// `workers` throttles searching; `threads` is how many indices there are.
+    /// About half of `workers` may search at a time. `threads` is how many indices there are, at most
+    /// [`MAX_THREADS`].
     pub fn new(workers: usize, threads: usize) -> Self {
         Self::with_events(workers, threads, 0)
     }
@@ -345,7 +346,7 @@ impl Idle {
         self.hot.more_used.fetch_max(index / 64, Relaxed);
     }
 
-    /// Joins the searchers, unless half of the workers search already.
+    /// Joins the searchers, unless half of the workers search already. Returns whether the caller joined.
     pub fn start_searching(&self) -> bool {
         // Relaxed: a throttle, not a promise.
         if 2 * searching(self.word().load(Relaxed)) >= self.workers {
@@ -557,8 +558,9 @@ impl Idle {
     }
 
     /// LatchShow to LatchReadPosts: worker `index` is about to sleep until a latch is set. Returns false if a
-    /// job was posted since `seen`; the worker then does not sleep. After true, the worker looks in the job
-    /// injector and at its latch once more (LatchLook).
+    /// job was posted since `seen`, and no notifier has picked the worker yet; the worker is no waiter then,
+    /// and does not sleep. After true, the worker looks in the job injector and at its latch once more
+    /// (LatchLook).
     pub fn announce_wait(&self, index: usize, seen: JobEvents) -> bool {
         self.bits(index).waiters.fetch_or(bit(index), AcqRel);
         fence(SeqCst);

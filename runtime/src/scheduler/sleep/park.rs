@@ -91,7 +91,8 @@ impl Parker {
         self.thread.lock().as_ref().map(Thread::id)
     }
 
-    /// Sleeps until unparked, on the thread's token, at most for `timeout`. May end early.
+    /// Sleeps until unparked, on the thread's token, at most for `timeout`; `None` is no limit. May end
+    /// early.
     pub fn park(&self, timeout: Option<Duration>) {
         self.park_if(timeout, || true);
     }
@@ -120,7 +121,8 @@ impl Parker {
         matches!(self.state.fetch_add(0, AcqRel), PARKED | IN_DRIVER)
     }
 
-    /// Sleeps until unparked or until `sleep`, which waits in the driver, returns.
+    /// Sleeps by calling `sleep`, which waits in the driver. An unpark wakes the driver, so that `sleep`
+    /// returns. Returns `None`, without a call of `sleep`, if an unpark came first.
     pub fn park_in_driver<R>(&self, sleep: impl FnOnce() -> R) -> Option<R> {
         if !self.begin(IN_DRIVER) {
             return None;

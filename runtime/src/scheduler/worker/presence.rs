@@ -74,13 +74,14 @@ impl Worker {
         is_counted
     }
 
-    /// As [`begin_blocking`](Self::begin_blocking). It lasts until this thread finds that it was unmarked.
+    /// The thread is marked as blocked: it counts as away, and its table is lent. This lasts until the thread
+    /// finds that it was unmarked. Unlike [`begin_blocking`](Self::begin_blocking), this is not `SayBlocked`.
     pub fn begin_marked(&self) {
         self.away.set(self.away.get() | MARKED);
         self.lend_table();
     }
 
-    /// Runs `f`. `f` runs jobs and does not unwind.
+    /// Runs `f`, which runs jobs and does not unwind. Meanwhile this thread counts as away from its queues.
     pub fn computing<R>(&self, f: impl FnOnce() -> R) -> R {
         let before = self.away.replace(self.away.get() | COMPUTING);
         let result = f();
@@ -101,7 +102,7 @@ impl Worker {
     /// Cancels the tasks that wait for a wake, in all tables that this thread may use: its own, the lent ones
     /// and the shared ones. Marks the other tasks there, so that the owner of their `SCHEDULED` cancels them.
     pub(in crate::scheduler) fn cancel_idle(&self) {
-        // SAFETY: this thread is the worker of its table, and `table` is `None` while the table is lent.
+        // SAFETY: (1) this thread is the worker of its table, and `table` is `None` while the table is lent.
         unsafe { self.shared().owned.cancel_idle(self.table()) };
     }
 

@@ -5,7 +5,8 @@ use crate::task::Runnable;
 
 /// The loop, and its end.
 impl Worker {
-    /// The loop of a worker thread. It ends when the shutdown begins, or when a spare worker retires.
+    /// The loop of a worker thread. It ends when the shutdown has begun and all workers leave, or when the
+    /// keep-alive time of a spare worker is over.
     pub fn run(&self) {
         while !self.shared().lifecycle.has_begun() {
             self.maintain_at_times();

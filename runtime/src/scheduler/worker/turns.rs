@@ -12,7 +12,8 @@ use crate::scheduler::belonging::outside_of_computations;
 use crate::scheduler::owner::OwnJobs;
 use crate::task::Runnable;
 
-/// The longest time between two turns of the driver and the injector, about.
+/// The time that a stride should take: about so far apart are two turns of the driver and the injector. A
+/// poll that takes longer delays the next turn.
 pub const TURN: Duration = Duration::from_micros(200);
 
 /// Polls, and what happens between two polls.

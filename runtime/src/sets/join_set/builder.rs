@@ -44,6 +44,9 @@ impl<'a, T: 'static> Builder<'a, T> {
     }
 
     /// Spawns a task as [`JoinSet::spawn`] does.
+    ///
+    /// # Panics
+    /// As [`JoinSet::spawn`], outside of a runtime.
     #[track_caller]
     pub fn spawn<F>(self, future: F) -> io::Result<AbortHandle>
     where
@@ -64,6 +67,9 @@ impl<'a, T: 'static> Builder<'a, T> {
     }
 
     /// Runs a closure as [`JoinSet::spawn_blocking`] does.
+    ///
+    /// # Panics
+    /// As [`JoinSet::spawn_blocking`], outside of a runtime.
     #[track_caller]
     pub fn spawn_blocking<F>(self, f: F) -> io::Result<AbortHandle>
     where
@@ -84,6 +90,9 @@ impl<'a, T: 'static> Builder<'a, T> {
     }
 
     /// Spawns a task as [`JoinSet::spawn_local`] does.
+    ///
+    /// # Panics
+    /// As [`JoinSet::spawn_local`], if there is no current [`LocalSet`].
     #[track_caller]
     pub fn spawn_local<F>(self, future: F) -> io::Result<AbortHandle>
     where

@@ -189,7 +189,7 @@ impl<T> Entries<T> {
     fn unused(&mut self) -> NonNull<SetEntry<T>> {
         match self.free {
             Some(entry) => {
-                // SAFETY: free entries are live and the set's alone.
+                // SAFETY: (1) free entries are live. (2) The list of free entries is the set's.
                 self.free = unsafe { crate::queue::intrusive_list::next(entry) };
                 entry
             }
@@ -206,7 +206,8 @@ impl<T> Entries<T> {
             self.segments.clear();
             return;
         }
-        // SAFETY: the entry is live, and in no queue.
+        // SAFETY: (1) the entry is live. (2) It is on its way into the list of free entries, which is the
+        // set's.
         unsafe { crate::queue::intrusive_list::set_next(entry, self.free) };
         self.free = Some(entry);
     }
@@ -224,7 +225,8 @@ impl<T> Drop for Entries<T> {
         shared.segments.with_mut(|slot| unsafe { *slot = segments });
         // SetLeave.
         if shared.left.fetch_add(out, AcqRel).wrapping_add(out) == 0 {
-            // SAFETY: this is the last change; see *the end*.
+            // SAFETY: `Box` made it in `new`. This is the last change of `left` (see *the end*), so no
+            // completer uses it any more.
             drop(unsafe { Box::from_raw(self.shared.as_ptr()) });
         }
     }
@@ -297,11 +299,12 @@ impl<T> VTable<T> {
     const OF: &'static RawWakerVTable = &RawWakerVTable::new(
         // The waker lies in the task's cell, and there it is only woken or dropped.
         |_| abort("the join waker of a set is cloned"),
-        // SAFETY: the waker is used up.
+        // SAFETY: (1) the data comes from `waker_of`, and a wake by value uses the waker up.
         |entry| unsafe { give_back::<T>(entry) },
         |_| {},
-        // SAFETY: as above. The task of the set's last poll may be asleep, even if the task is `DONE` before
-        // the waker is set: a spawn need not be in the task that polls.
+        // SAFETY: (1) the data comes from `waker_of`, and a drop uses the waker up. A drop wakes the set's
+        // task, too, because that task may be asleep: another task may spawn into the set, and the new task
+        // may be `DONE` before its waker is set.
         |entry| unsafe { give_back::<T>(entry) },
     );
 }
@@ -311,8 +314,10 @@ impl<T> VTable<T> {
 /// # Safety
 /// 1. `data` is that of a waker of [`waker_of`], which is used up.
 unsafe fn give_back<T>(data: *const ()) {
-    // SAFETY: by (1) the entry is out. So the entry and the completers' part are live until the push or
-    // LateReturn.
+    // SAFETY: by (1) the entry is out. So the entry and the completers' part are live until the set has taken
+    // the entry back, or until LateReturn. `Inbox::push`: (1) and (2) follow from that. (3) An entry that is
+    // out is in no queue, and its right came with the waker. `Box::from_raw`: `Box` made the part in
+    // `Entries::new`, and this is the last change of `left`; see *the end*.
     let waker = unsafe {
         let entry = NonNull::new_unchecked(data.cast_mut().cast::<SetEntry<T>>());
         let shared = entry.as_ref().shared;

@@ -279,6 +279,9 @@ impl<T: 'static> JoinSet<T> {
 
     /// Returns the result of a task that has ended, or `None` if no task has ended or the set is empty.
     ///
+    /// # Errors
+    /// As [`join_next`](Self::join_next), in the result.
+    ///
     /// # Examples
     /// ```
     /// use runtime::task::JoinSet;
@@ -297,6 +300,9 @@ impl<T: 'static> JoinSet<T> {
 
     /// Returns the id and the output of a task that has ended, or `None` if no task has ended or the set is
     /// empty.
+    ///
+    /// # Errors
+    /// As [`join_next_with_id`](Self::join_next_with_id), in the result.
     ///
     /// # Examples
     /// ```

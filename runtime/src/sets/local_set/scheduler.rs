@@ -164,7 +164,8 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner. 2. `f` runs no foreign code, and does not come back here.
     unsafe fn with_own<R>(&self, f: impl FnOnce(&mut Own) -> R) -> R {
-        // SAFETY: by (1) and (2) no other reference is in use.
+        // SAFETY: by (1) no other thread has a reference to it. By (2) no other reference of this thread is
+        // in use.
         self.own.with_mut(|own| f(unsafe { &mut *own }))
     }
 
@@ -193,10 +194,12 @@ impl LocalScheduler {
         future: F,
         site: &'static Location<'static>,
     ) -> JoinHandle<F::Output> {
-        // SAFETY: tasks run on the owner's thread, which is the caller's by (1). A handle that leaves that
-        // thread has an output that is `Send`. The cell counts a reference (`allocate`).
+        // SAFETY: (1) tasks run on the owner's thread, which is the caller's by our (1). A handle that leaves
+        // that thread has an output that is `Send`. (2) By our (2) `this` is valid now. From then on the cell
+        // counts a reference (`allocate`).
         let (task, handle) = unsafe { task::new(future, this, site) };
-        // SAFETY: (1) and (2).
+        // SAFETY: `this` is valid by our (2). `with_own`: (1), and (2) the closure reads a flag. `run`,
+        // `push`: (1).
         unsafe {
             match this.as_ref().with_own(|own| own.is_closed) {
                 true => this.as_ref().run(task, Runnable::cancel),
@@ -211,7 +214,7 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner.
     unsafe fn push(&self, task: Runnable) {
-        // SAFETY: (1).
+        // SAFETY: (1). (2) The closure queues the task and reads a count.
         let is_polled = unsafe {
             self.with_own(|own| {
                 own.queue.push_task(task);
@@ -228,7 +231,7 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner.
     unsafe fn next_task(&self) -> Option<Runnable> {
-        // SAFETY: (1).
+        // SAFETY: (1). (2) The closure moves tasks between queues, and runs none of them.
         unsafe {
             self.with_own(|own| {
                 own.ticks = own.ticks.wrapping_add(1);
@@ -245,8 +248,9 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner.
     unsafe fn run(&self, task: Runnable, how: impl FnOnce(Runnable)) {
-        // SAFETY: (1). `how` may free the task's cell, but the state stays. The set, which is polled or
-        // dropped meanwhile, has a reference. In `spawn_small` the new handle keeps the cell, which has one.
+        // SAFETY: (1). (2) The closures only count. `how` runs between them. It may free the task's cell, but
+        // the state stays. The set, which is polled or dropped meanwhile, has a reference. In `spawn_small`
+        // the new handle keeps the cell, which has one.
         unsafe {
             self.with_own(|own| own.running += 1);
             how(task);
@@ -284,7 +288,7 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner.
     pub unsafe fn has_queued(&self) -> bool {
-        // SAFETY: (1).
+        // SAFETY: (1). (2) The closure looks at the queue.
         unsafe { !self.with_own(|own| own.queue.is_empty()) || !self.inbox.is_empty() }
     }
 
@@ -293,7 +297,7 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner.
     pub unsafe fn is_done(&self) -> bool {
-        // SAFETY: (1).
+        // SAFETY: (1). (2) The closure reads a count.
         unsafe { self.with_own(|own| own.live == 0) }
     }
 
@@ -313,7 +317,7 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner.
     pub unsafe fn begin_call(&self) -> usize {
-        // SAFETY: (1).
+        // SAFETY: (1). (2) The closure notes the call.
         let (number, is_second) = unsafe {
             self.with_own(|own| {
                 own.begun += 1;
@@ -336,7 +340,8 @@ impl LocalScheduler {
         let must_keep = |own: &mut Own| {
             own.calls.len() > 1 && !own.call(number).waker.as_ref().is_some_and(|kept| kept.will_wake(waker))
         };
-        // SAFETY: (1). The clone, and the drop of the older waker, are foreign code, and happen outside.
+        // SAFETY: (1). (2) The closures compare the addresses of wakers and replace one. The clone, and the
+        // drop of the older waker, are foreign code, and happen outside.
         unsafe {
             if self.with_own(must_keep) {
                 let waker = waker.clone();
@@ -351,7 +356,7 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner. 2. `number` is of `begin_call`, and was not given here before.
     pub unsafe fn end_call(&self, number: usize) {
-        // SAFETY: (1).
+        // SAFETY: (1). (2) The closure takes wakers out, and neither wakes nor drops them.
         let (ended, other) = unsafe {
             self.with_own(|own| {
                 let place = own.calls.iter().position(|call| call.number == number).expect("it goes on");
@@ -370,7 +375,7 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner.
     pub unsafe fn count_poll(&self, begins: bool) {
-        // SAFETY: (1).
+        // SAFETY: (1). (2) The closure only counts.
         unsafe { self.with_own(|own| own.polls = if begins { own.polls + 1 } else { own.polls - 1 }) }
     }
 
@@ -379,7 +384,9 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner.
     pub unsafe fn shut_down(&self) {
-        // SAFETY: (1). Tasks in the table live, because they leave it before they are `DONE`.
+        // SAFETY: `next_task`, `run`: (1). `with_own`: (1), and (2) the closures set a flag and claim tasks,
+        // and run none of them. `claim_idle`: (1) tasks in the table live, because they leave it before they
+        // are `DONE`.
         unsafe {
             self.with_own(|own| own.is_closed = true);
             loop {
@@ -408,7 +415,7 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner.
     pub unsafe fn end_by_panic(&self, ends: bool) {
-        // SAFETY: (1).
+        // SAFETY: (1). (2) The closure sets a flag.
         unsafe { self.with_own(|own| own.ends_by_panic = ends) }
     }
 
@@ -418,7 +425,7 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner.
     unsafe fn check_panicked(&self) {
-        // SAFETY: (1).
+        // SAFETY: (1). (2) The closure reads a flag.
         if unsafe { self.with_own(|own| own.has_panicked) } {
             // SAFETY: (1).
             unsafe { self.shut_down() };
@@ -431,7 +438,7 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner. 2. The set has not begun to `leave`.
     pub unsafe fn retain(&self) {
-        // SAFETY: (1).
+        // SAFETY: (1). (2) The closure only counts.
         unsafe { self.with_own(|own| own.references += 1) };
     }
 
@@ -440,7 +447,9 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller has a reference.
     pub unsafe fn release(this: NonNull<Self>) {
-        // SAFETY: (1) keeps it until the reference is given up.
+        // SAFETY: our (1) keeps `this` valid until the reference is given up. `with_own`: (1) `is_own_thread`
+        // says so, and (2) the closure only counts. `Box::from_raw`: `Box` made it in `new`, and the change
+        // of `left` gave up the last reference.
         unsafe {
             let is_counted = Self::is_own_thread(this)
                 && this.as_ref().with_own(|own| {
@@ -459,7 +468,9 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner, and the set is being dropped.
     pub unsafe fn leave(this: NonNull<Self>) {
-        // SAFETY: by (1) the set's reference keeps it until LocalLeave.
+        // SAFETY: by our (1) the set's reference keeps `this` valid until LocalLeave. `with_own`: (1), and
+        // (2) the closure sets a flag and reads a count. `Box::from_raw`: `Box` made it in `new`, and the
+        // change of `left` says that no other reference is left.
         unsafe {
             // Wakers in foreign hands may keep this state alive for long. They must not keep alive what the
             // set's own waker keeps alive.
@@ -482,8 +493,9 @@ impl LocalScheduler {
 unsafe impl Schedule for LocalScheduler {
     unsafe fn schedule(this: NonNull<Self>, task: Runnable) {
         // SAFETY: the caller guarantees that `this` is valid for the whole call, and gives the task up.
-        // `Inbox::push`: (1) and (2) the cell lives until the owner has taken the task and ended it, and
-        // keeps the inbox. (3) The caller owned `SCHEDULED`, so the task is in no queue.
+        // `push`: (1) `is_own_thread` says so. `Inbox::push`: (1) and (2) the cell lives until the owner has
+        // taken the task and ended it, and keeps the inbox. (3) The caller owned `SCHEDULED`, so the task is
+        // in no queue, and its right is the caller's.
         unsafe {
             if Self::is_own_thread(this) {
                 return this.as_ref().push(task);
@@ -496,7 +508,7 @@ unsafe impl Schedule for LocalScheduler {
     }
 
     unsafe fn reschedule(this: NonNull<Self>, task: Runnable) {
-        // SAFETY: the caller guarantees that `this` is valid. It has polled the task, so it is the owner.
+        // SAFETY: (1) the caller has polled the task, so it is the owner. It guarantees that `this` is valid.
         unsafe { this.as_ref().push(task) }
     }
 
@@ -506,8 +518,9 @@ unsafe impl Schedule for LocalScheduler {
     }
 
     unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool {
-        // SAFETY: the caller guarantees that `this` is valid and the task live. It has polled the task, so it
-        // is the owner.
+        // SAFETY: the caller guarantees that `this` is valid, and by `SCHEDULED` keeps the task live.
+        // `with_own`: (1) the caller has polled the task, so it is the owner. (2) The closure puts the task
+        // into the table.
         unsafe {
             this.as_ref().with_own(|own| {
                 if !own.is_closed {
@@ -520,7 +533,8 @@ unsafe impl Schedule for LocalScheduler {
     }
 
     unsafe fn release(this: NonNull<Self>, task: NonNull<Header>) {
-        // SAFETY: the caller guarantees that `this` is valid and the task live. Only the owner ends tasks.
+        // SAFETY: the caller guarantees that `this` is valid and the task live. `with_own`: (1) only the
+        // owner ends tasks. (2) The closure counts, and takes the task out of the table.
         unsafe {
             this.as_ref().with_own(|own| {
                 own.live -= 1;
@@ -532,7 +546,8 @@ unsafe impl Schedule for LocalScheduler {
     }
 
     unsafe fn after_panic(this: NonNull<Self>) {
-        // SAFETY: valid, by the caller's word; only the owner polls and ends tasks.
+        // SAFETY: the caller guarantees that `this` is valid. `with_own`: (1) only the owner polls and ends
+        // tasks. (2) The closure sets flags.
         unsafe {
             this.as_ref().with_own(|own| {
                 own.has_panicked |= own.ends_by_panic;
@@ -542,8 +557,8 @@ unsafe impl Schedule for LocalScheduler {
     }
 
     unsafe fn allocate(this: NonNull<Self>, layout: Layout) -> NonNull<u8> {
-        // SAFETY: the caller guarantees that `this` is valid, and only the owner spawns. A cell has a header,
-        // so the layout is not empty.
+        // SAFETY: the caller guarantees that `this` is valid. `with_own`: (1) only the owner spawns. (2) The
+        // closure only counts. `alloc`: a cell has a header, so the layout is not empty.
         unsafe {
             this.as_ref().with_own(|own| {
                 // The set is gone, and only guards are left.
@@ -559,7 +574,8 @@ unsafe impl Schedule for LocalScheduler {
     }
 
     unsafe fn free(this: NonNull<Self>, memory: NonNull<u8>, layout: Layout) {
-        // SAFETY: the memory comes from `allocate`, and was given up with the cell's reference.
+        // SAFETY: `dealloc`: by the caller's (2) the memory comes from `allocate`, with this layout, and is
+        // not used any more. `release`: (1) the cell's reference, which the caller's (1) gives up.
         unsafe {
             dealloc(memory.as_ptr(), layout);
             Self::release(this);

@@ -293,7 +293,7 @@ impl<T: Clone> Future for Recv<'_, T> {
         // SAFETY: the waiter is a field of a pinned struct, and never moved.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
         if let RecvState::Queued = this.state {
-            // SAFETY: (1) the state says so.
+            // SAFETY: (1) the state is `Queued`: the waiter has joined this list, and leaves only in `drop`.
             ready!(unsafe { waiter.poll_outcome(&this.receiver.channel.waiters, cx) });
             this.state = RecvState::Released;
         }
@@ -310,7 +310,8 @@ impl<T: Clone> Future for Recv<'_, T> {
                     // it is not needed.
                     let mut waker = Some(cx.waker().clone());
                     let Some(mut waiters) = this.receiver.channel.waiters_for(waiter.key()) else { continue };
-                    // JoinWaiters. SAFETY: (1) the state says so. (2) `drop` calls `leave`.
+                    // JoinWaiters. SAFETY: (1) the state is `Apart`, so the waiter has never joined. (2) From
+                    // here on the state is `Queued`, so `drop` calls `leave`.
                     unsafe { waiters.join(waiter, waker.take()) };
                     this.state = RecvState::Queued;
                     return Poll::Pending;

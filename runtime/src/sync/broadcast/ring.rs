@@ -207,7 +207,8 @@ impl<T> Drop for Ring<T> {
         for slot in &self.slots {
             // Relaxed: `&mut self` comes after everything else.
             if slot.word.load(Relaxed) & STATE == FULL {
-                // SAFETY: (1) no other thread has the slot. (2) The ring is being dropped.
+                // SAFETY: (1) the slot is FULL, so it holds a value, and `&mut self` excludes other threads.
+                // (2) The ring is being dropped.
                 let value = unsafe { slot.take() };
                 panic.catch(|| drop(value));
             }

@@ -234,7 +234,7 @@ impl CapacityPermits<'_> {
 }
 
 // SAFETY: (1) `join` puts the waiter into `waiters()` or nowhere. CapacityGrant and `close` release it with
-// one of the two outcomes.
+// one of the two outcomes. Permits in a word of their own are those of `permits.rs`, which does the same.
 unsafe impl Source for CapacityPermits<'_> {
     fn try_take(&self, n: usize) -> Result<(), TakeError> {
         (*self).try_take(n)

@@ -225,7 +225,7 @@ impl<T> Rx<T> {
     }
 
     pub(super) fn len(&self) -> usize {
-        // SAFETY: (1) popping needs `&mut self`.
+        // SAFETY: (1) there is one `Rx`, and popping needs `&mut self`.
         unsafe { self.channel.queue.len() }
     }
 
@@ -312,7 +312,7 @@ impl<T> Rx<T> {
                 Pop::Value(value) => return Poll::Ready(Some(value)),
                 Pop::Ended => return Poll::Ready(None),
                 Pop::Busy if backoff.is_spent() => {
-                    // The producer has lost its CPU, so this lets other tasks run.
+                    // The producer may have lost its CPU, so this lets other tasks run.
                     coop::yield_to_others(cx.waker());
                     return Poll::Pending;
                 }

@@ -3,11 +3,13 @@
 use std::error::Error;
 use std::fmt;
 
-/// The error of a send: the receiver was closed or dropped. It has the value.
+/// The error of a send, with the value, or of a wait for room, with `()`: the receiver was closed or dropped.
+/// [`reserve_many`](super::Sender::reserve_many) also returns it for more values than the channel can hold.
 #[derive(PartialEq, Eq, Clone, Copy)]
 pub struct SendError<T>(pub T);
 
-/// The error of [`Sender::try_send`](super::Sender::try_send). It has the value.
+/// The error of [`Sender::try_send`](super::Sender::try_send), with the value. It is also the error of
+/// [`try_reserve`](super::Sender::try_reserve) and its variants, with `()` or with the sender.
 #[derive(PartialEq, Eq, Clone, Copy)]
 pub enum TrySendError<T> {
     /// The channel has no capacity left, or other tasks wait for it.
@@ -19,7 +21,7 @@ pub enum TrySendError<T> {
 /// The error of [`Sender::send_timeout`](super::Sender::send_timeout). It has the value.
 #[derive(PartialEq, Eq, Clone, Copy)]
 pub enum SendTimeoutError<T> {
-    /// The channel was full for the whole time.
+    /// The time was over before the sender got room.
     Timeout(T),
     /// The receiver was closed or dropped.
     Closed(T),

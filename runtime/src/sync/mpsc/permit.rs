@@ -123,7 +123,8 @@ impl<T> Sender<T> {
     /// Takes room for `n` values if there is enough and no task waits for it.
     ///
     /// # Errors
-    /// [`TrySendError::Full`] or [`TrySendError::Closed`].
+    /// [`TrySendError::Full`], also if `n` is above [`max_capacity`](Self::max_capacity), or
+    /// [`TrySendError::Closed`].
     ///
     /// # Examples
     /// ```

@@ -297,7 +297,8 @@ impl<T> Queue<T> {
     ///    once. 2. `block` is the block of that position.
     #[inline(always)]
     unsafe fn fill(&self, block: *mut Block<T>, offset: usize, word: usize, value: T) {
-        // MpscUnpark. SAFETY: (1) MpscClaim cleared PARKED.
+        // MpscUnpark. SAFETY: (1) PARKED was set, so the slot holds a waker, and this thread's MpscClaim has
+        // cleared PARKED.
         let waker = (word & PARKED != 0).then(|| unsafe { self.take_waker() });
         // SAFETY: by (1) and (2) this thread owns a slot of the block that is not full, so the consumer has
         // not recycled the block.
@@ -414,7 +415,8 @@ impl<T> Queue<T> {
                 Err(actual) => word = actual,
             }
         }
-        // SAFETY: (1) the slot holds the waker of MpscWaker, and PARKED was never set for it.
+        // SAFETY: (1) the slot holds the waker of MpscWaker. By our (1) the caller is the consumer, and
+        // PARKED was never set for this waker.
         drop(unsafe { self.take_waker() });
         false
     }
@@ -426,7 +428,7 @@ impl<T> Queue<T> {
     pub unsafe fn unpark(&self) {
         let word = self.tail.word.fetch_and(!PARKED, Ordering::AcqRel);
         if word & PARKED != 0 {
-            // SAFETY: (1) this call cleared PARKED.
+            // SAFETY: (1) PARKED was set, so the slot holds a waker, and this call has cleared PARKED.
             drop(unsafe { self.take_waker() });
         }
     }
@@ -474,7 +476,7 @@ impl<T> Queue<T> {
             }
         }
         if word & PARKED != 0 {
-            // SAFETY: (1) this call cleared PARKED.
+            // SAFETY: (1) PARKED was set, so the slot holds a waker, and this call has cleared PARKED.
             unsafe { self.take_waker() }.wake();
         }
     }
@@ -483,7 +485,7 @@ impl<T> Queue<T> {
     ///
     /// # Safety
     /// 1. The slot holds a waker, and the caller has cleared PARKED, or is the consumer and PARKED was never
-    ///    set.
+    ///    set for this waker.
     unsafe fn take_waker(&self) -> Waker {
         // SAFETY: by (1), no other thread moves the waker out, and none writes before this read.
         self.waker.with(|slot| unsafe { (*slot).assume_init_read() })

@@ -24,8 +24,8 @@ macro_rules! receiver {
                 Self { rx }
             }
 
-            /// Waits for the next value. Returns `None` if no value will come: the channel is empty, and is
-            /// closed or has no senders.
+            /// Waits for the next value. Returns `None` if no value will come: the channel is empty, and it
+            /// has no senders, or it is closed and no sender holds a permit.
             ///
             /// # Cancel safety
             /// Safe: a value is either returned or still in the channel.

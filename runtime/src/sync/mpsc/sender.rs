@@ -114,11 +114,11 @@ impl<T> Sender<T> {
     /// Sends `value` if there is room within `limit`.
     ///
     /// # Errors
-    /// The value comes back: [`Timeout`](SendTimeoutError::Timeout) if the channel stayed full,
+    /// The value comes back: [`Timeout`](SendTimeoutError::Timeout) if the sender got no room within `limit`,
     /// [`Closed`](SendTimeoutError::Closed) if the receiver is closed or dropped.
     ///
     /// # Panics
-    /// If there is no room at once, and there is no runtime with time enabled.
+    /// If the call has to wait, and there is no runtime with time enabled.
     ///
     /// # Cancel safety
     /// As [`send`](Self::send).

@@ -1,4 +1,4 @@
-//! The lock: see the folder's docs.
+//! The lock itself: a count of permits, and the data. The folder's docs say how the two work together.
 
 use std::cell::UnsafeCell;
 use std::fmt;

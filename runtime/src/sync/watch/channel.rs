@@ -227,7 +227,7 @@ impl<T> Channel<T> {
     /// something to see.
     ///
     /// # Safety
-    /// 1. `waiter` has not joined a wait list. 2. Once `Pending` was returned, it leaves `self.waiters`
+    /// 1. `waiter` has never joined a wait list. 2. Once `Pending` was returned, it leaves `self.waiters`
     ///    before it is freed, unless it has seen its outcome.
     unsafe fn join(&self, waiter: Pin<&Waiter>, waker: Waker) -> Poll<()> {
         // `waker` is a parameter, so it is dropped after the lock if it is not needed.
@@ -295,7 +295,7 @@ impl<T: fmt::Debug> fmt::Debug for Channel<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Channel");
         match self.lock.try_read() {
-            // SAFETY: (1) `reading` lives until the end of the arm.
+            // SAFETY: (1) `reading` is a reading of this channel, and lives until the end of the arm.
             Some(reading) => debug.field("value", unsafe { self.value(&reading) }),
             None => debug.field("value", &format_args!("<locked>")),
         };
@@ -345,14 +345,15 @@ impl<T> Future for Changed<'_, T> {
         if let ChangedState::Apart = this.state {
             result = this.channel.look(this.seen);
             if result.is_none() {
-                // SAFETY: (1) the state says so. (2) `drop` calls `leave`.
+                // SAFETY: (1) the state is `Apart`, so the waiter has never joined. (2) After `Pending` the
+                // state is `Queued`, so `drop` calls `leave`.
                 if unsafe { this.channel.join(waiter, cx.waker().clone()) }.is_pending() {
                     this.state = ChangedState::Queued;
                     return Poll::Pending;
                 }
             }
         } else if let ChangedState::Queued = this.state {
-            // SAFETY: (1) the state says so.
+            // SAFETY: (1) the state is `Queued`: the waiter has joined this list, and leaves only in `drop`.
             if unsafe { waiter.poll_outcome(&this.channel.waiters, cx) }.is_pending() {
                 return Poll::Pending;
             }

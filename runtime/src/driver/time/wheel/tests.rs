@@ -42,7 +42,8 @@ impl Bench {
         assert!(self.keys[i].is_none());
         let key = (tick.max(self.wheel.position), self.inserted);
         self.inserted += 1;
-        // SAFETY: boxed and kept until the end; in no wheel; one thread.
+        // SAFETY: the entry is boxed and kept until the end, and by the assertion in no wheel. There is one
+        // thread, which owns the entries and stands for the holder of the lock.
         unsafe {
             self.entries[i].begin(tick, Waker::noop().clone());
             self.wheel.insert(NonNull::from(&*self.entries[i]));

@@ -53,7 +53,7 @@ pub(super) fn attempt(
 /// datagram.
 fn has_capacity(socket: &mio::net::UnixDatagram) -> io::Result<bool> {
     let mut used: libc::c_int = 0;
-    // SAFETY: the call writes a number.
+    // SAFETY: the call writes one `c_int` to `used`, which is borrowed exclusively.
     if unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut used) } != 0 {
         return Err(io::Error::last_os_error());
     }

@@ -198,8 +198,8 @@ macro_rules! try_io {
         /// must return `WouldBlock` only if the system did.
         ///
         /// # Errors
-        /// `WouldBlock` if it is not ready, or the errors of `f`, or an error if the runtime that watches the
-        /// descriptor was shut down.
+        /// `WouldBlock` if it is not ready, or if the driver has not noticed that it is. The errors of `f`,
+        /// or an error if the runtime that watches the descriptor was shut down.
         pub fn try_io<R>(&self, f: impl FnOnce() -> std::io::Result<R>) -> std::io::Result<R> {
             self.io.try_io($crate::io::Interest::$interest, f)
         }

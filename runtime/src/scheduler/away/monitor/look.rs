@@ -91,7 +91,7 @@ pub struct Looks<'a> {
 }
 
 impl<'a> Looks<'a> {
-    /// `state` is `shared`.
+    /// Begins to look at the runtime `shared`. `state` is a reference to the same.
     pub fn new(shared: NonNull<Shared>, state: &'a Shared) -> Self {
         let now = Instant::now();
         Self {
@@ -323,7 +323,8 @@ impl Looks<'_> {
             let state = self.state;
             state.monitor.rescued_tasks.add(1);
             match state.monitor.slow_tasks.contains(&task) {
-                // SAFETY: it was taken from the slot, so it is in no queue.
+                // SAFETY: (1) the task lives while its `SCHEDULED` is in the queue. (2) It was taken from the
+                // slot, so it is in no queue, and its `SCHEDULED` is ours.
                 true => unsafe { state.slow.push(task.into_raw()) },
                 false => state.inject(task),
             }
@@ -336,8 +337,9 @@ impl Looks<'_> {
     fn empty_ring(&self, processor: &Processor) -> bool {
         let state = self.state;
         let (mut batch, mut slow) = (IntrusiveList::new(), IntrusiveList::new());
-        // SAFETY: `scratch` is this thread's own, and no worker's; what is stolen is in no queue when it is
-        // pushed, and a `Runnable`.
+        // SAFETY: `steal_into`, `pop`: (1) `scratch` is this thread's own, and no worker's. `from_raw`: (1)
+        // the task's `SCHEDULED` was pushed into the ring with it. `push_back`: (1) the task lives while its
+        // `SCHEDULED` is in a list. (2) It was stolen, so it is in no queue, and its `SCHEDULED` is ours.
         unsafe {
             while let Some((task, _)) = processor.ring.steal_into(&self.scratch) {
                 let mut next = Some(task);
@@ -452,7 +454,7 @@ impl Looks<'_> {
 
     /// Calls foreign code on a thread that runs blocking closures.
     fn call_elsewhere(&self, f: impl FnOnce() + Send + 'static) {
-        // SAFETY: duty 1 of `watch`.
+        // SAFETY: (1) the monitor counts as a worker: duty 1 of `watch`.
         let handle = unsafe { Reference::new(self.shared) };
         drop(blocking::spawn_on(&handle, f, Location::caller()));
     }

@@ -55,7 +55,7 @@ impl Sample {
         Self { index, tick: processor.tick(), cpu_time: processor.probe().cpu_time() }
     }
 
-    /// The CPU time that the worker has had since this sample.
+    /// The CPU time that the worker has had since this sample. None if the system does not say.
     pub fn cpu_time_since(&self, processor: &Processor) -> Option<Duration> {
         Some(processor.probe().cpu_time()?.saturating_sub(self.cpu_time?))
     }

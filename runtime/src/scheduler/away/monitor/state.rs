@@ -19,9 +19,9 @@ pub struct Monitor {
     pub slow_tasks: SlowTasks,
     /// How many tasks workers have taken from the queue of slow tasks.
     pub slow_taken: AtomicU64,
-    /// How many workers were found stuck with work behind them.
+    /// How often a worker was found stuck in a task's poll while work waited or spare workers were active.
     pub stalls: Counter,
-    /// Tasks taken from the LIFO slots of stuck workers.
+    /// Tasks taken from the LIFO slots of workers that were stuck or got no CPU.
     pub rescued_tasks: Counter,
     /// How many times the monitor made a worker see to the driver.
     pub rescued_driver: Counter,

@@ -381,7 +381,8 @@ fn a_slow_task_has_its_turn_beside_an_injector_that_is_never_empty() {
     runtime.spawn(async move { tell.send(()).unwrap() });
     let slow = shared.injector.pop().expect("the worker blocks");
     (0..BEHIND).for_each(|_| spawn_short());
-    // SAFETY: it was popped, so it is in no queue.
+    // SAFETY: (1) the task lives while its `SCHEDULED` is in the queue. (2) It was popped, so it is in no
+    // queue, and its `SCHEDULED` is ours.
     unsafe { shared.slow.push(slow) };
     drop(ends);
     let start = Instant::now();
