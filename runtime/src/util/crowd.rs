@@ -99,16 +99,19 @@ mod tests {
             // Too many CPUs, or the system does not tell.
             return;
         }
-        let is_over = Arc::new(AtomicBool::new(false));
-        let threads: Vec<_> = (0..crowd.cpus.load(Relaxed))
-            .map(|_| {
-                let is_over = is_over.clone();
-                std::thread::spawn(move || while !is_over.load(Relaxed) {})
+        let (is_over, begun) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let cpus = crowd.cpus.load(Relaxed);
+        let spin = |_| {
+            let (is_over, begun) = (is_over.clone(), begun.clone());
+            std::thread::spawn(move || {
+                begun.fetch_add(1, Relaxed);
+                while !is_over.load(Relaxed) {}
             })
-            .collect();
-        // The threads may not have begun yet.
+        };
+        let threads: Vec<_> = (0..cpus).map(spin).collect();
+        // Before the threads have begun, other threads of this process may leave no room for a moment.
         let began = Instant::now();
-        while crowd.has_room() {
+        while begun.load(Relaxed) < cpus || crowd.has_room() {
             assert!(
                 began.elapsed() < Duration::from_secs(60),
                 "{:?}",
