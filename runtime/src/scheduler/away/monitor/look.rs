@@ -390,6 +390,11 @@ impl Looks<'_> {
             } else {
                 // Workers in an announced blocking call that were not counted are counted from now on.
                 stuck.iter().for_each(|&index| _ = state.count_blocked(index));
+                if !state.injector.is_empty() {
+                    // All sleepers are extra, so a worker that filled the injector may have woken none of
+                    // them (`share_if_worth`), and computes now. They may take from the injector.
+                    state.fetch_strictly(Work::Task);
+                }
             }
         }
         self.has_called = is_pressing && has_helper;
