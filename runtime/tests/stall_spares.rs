@@ -4,6 +4,8 @@
 mod stall_support;
 mod support;
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -128,6 +130,51 @@ fn spare_workers_end_and_new_ones_come() {
         }
         assert_eq!(metrics.num_idle_spare_workers(), 0);
     }
+}
+
+/// The user's hook keeps the thread of a spare worker that has ended. Meanwhile another thread has its index,
+/// and the monitor must see that thread's sleeps.
+#[test]
+fn a_spare_worker_may_come_while_the_last_one_of_its_index_ends() {
+    let _watchdog = watchdog();
+    let (is_first, ended, may_end) = (AtomicBool::new(true), Gate::default(), Gate::default());
+    let hook = {
+        let (ended, may_end) = (ended.clone(), may_end.clone());
+        move || {
+            if is_first.swap(false, SeqCst) {
+                ended.open();
+                may_end.wait();
+            }
+        }
+    };
+    let runtime =
+        builder(1).thread_keep_alive(Duration::from_millis(20)).on_thread_stop(hook).build().unwrap();
+    let mut client = Client::connect(serve(&runtime, &Trap::default(), Way::Blocks));
+    let stuck = stick(&runtime, 1, Way::Blocks);
+    client.ping();
+    stuck.end(&runtime);
+    until("all spare workers have ended, the first of them in its hook", || {
+        // A spare worker that sleeps asks whether it is needed when there is something to do.
+        _ = runtime.block_on(runtime.spawn(async {}));
+        ended.is_open() && runtime.metrics().num_spare_workers() == 0
+    });
+    let stuck = stick(&runtime, 1, Way::Blocks);
+    // The monitor takes from each of these what it has spawned.
+    let trap = Trap::default();
+    let tasks: [_; 3] = std::array::from_fn(|_| {
+        let (trap, ran) = (trap.clone(), Gate::default());
+        let has_run = ran.clone();
+        let task = async move {
+            runtime::spawn(async move { ran.open() });
+            trap.enter(Way::Blocks);
+        };
+        (runtime.spawn(task), has_run)
+    });
+    tasks.iter().for_each(|(_, has_run)| has_run.wait());
+    trap.release();
+    tasks.into_iter().for_each(|(task, _)| runtime.block_on(task).unwrap());
+    stuck.end(&runtime);
+    may_end.open();
 }
 
 #[test]

@@ -157,18 +157,20 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     context::enter_block_on(|| hooks.on_thread_start());
     let life = || {
         state.call_handler(&state.config.start_handler, index);
-        worker.run();
+        let has_index = worker.run();
         state.call_handler(&state.config.exit_handler, index);
+        has_index
     };
     // A panic here is a bug of this crate, because foreign code has its own `catch`. The queues would be in
     // disorder.
-    if let Err(payload) = unwind::catch(|| enter::enter_worker(&worker, life)) {
+    let has_index = unwind::catch(|| enter::enter_worker(&worker, life)).unwrap_or_else(|payload| {
         std::mem::forget(payload);
-        unwind::abort("a worker panicked outside of a task");
-    }
+        unwind::abort("a worker panicked outside of a task")
+    });
     context::enter_block_on(|| hooks.on_thread_stop());
-    worker.count_busy();
-    worker.processor().metrics.thread_begins_or_ends();
+    if has_index {
+        worker.end_counters();
+    }
     entry.iter().for_each(Entry::leave);
     debug_assert!(
         worker.table().is_none(),

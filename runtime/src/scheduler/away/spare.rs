@@ -66,7 +66,8 @@ impl Shared {
         self.processors.set_spare(table.spare_bound());
         // SAFETY: (1) workers leave only once the table is closed. `Table::call` found it open, and the
         // caller holds its lock. (2) `Table::call` found the index free, and has marked it as used. Only
-        // `Table::end_rest` frees it, when the worker is about to leave its loop, or `Table::refused`.
+        // `Table::end_rest` frees it, when the worker leaves its loop and has done all that it does with the
+        // processor, or `Table::refused`.
         Called::Fresh(unsafe { WorkerStart::new(shared, index) })
     }
 
@@ -155,16 +156,6 @@ impl Shared {
             rests
         })
     }
-
-    /// Ends the rest of spare worker `index`: its thread ends, or it `goes_on` as a worker. Returns false if
-    /// it was called meanwhile.
-    fn end_rest(&self, index: usize, goes_on: bool) -> bool {
-        self.away.change(|table| {
-            let has_ended = table.end_rest(index, goes_on);
-            self.processors.set_spare(table.spare_bound());
-            has_ended
-        })
-    }
 }
 
 /// The rest of a spare worker.
@@ -193,13 +184,15 @@ impl Worker {
         true
     }
 
-    /// Rests. Returns true when the worker is called, and false when its thread is to end.
+    /// Rests. Returns true when the worker is called, and false when its thread is to end. Then another thread
+    /// may have its index and its processor.
     pub fn rest(&self) -> bool {
         let shared = self.shared();
         let give_up = Instant::now().checked_add(shared.config.thread_keep_alive);
         loop {
             let timeout = give_up.map(|give_up| give_up.saturating_duration_since(Instant::now()));
             let metrics = &self.processor().metrics;
+            self.count_busy();
             metrics.parks.add(1);
             metrics.sleep_changes.add(1);
             let mut report = None;
@@ -208,11 +201,12 @@ impl Worker {
                 report.is_none()
             });
             metrics.sleep_changes.add(1);
+            self.begin_busy(Instant::now());
             shared.monitor.worker_woke(&shared.driver);
             if report.is_some() {
                 // The handler is foreign code, and no thread may call foreign code while it rests. So this
                 // thread is a worker again.
-                shared.end_rest(self.index(), true);
+                shared.away.change(|table| table.end_rest(self.index(), true));
                 self.keep_report(report);
                 self.call_foreign();
                 return true;
@@ -222,10 +216,25 @@ impl Worker {
             if !shared.away.read(|table| table.is_resting(self.index())) {
                 return true;
             }
-            if is_over && shared.end_rest(self.index(), false) {
+            if is_over && self.gives_up_index() {
                 return false;
             }
         }
+    }
+
+    /// Ends the rest of this spare worker for good, unless it was called meanwhile. Returns whether it did. If
+    /// so, another thread may have the index as soon as the table's lock is released, so the counters are
+    /// ended before that.
+    fn gives_up_index(&self) -> bool {
+        let shared = self.shared();
+        shared.away.change(|table| {
+            let has_ended = table.end_rest(self.index(), false);
+            if has_ended {
+                self.end_counters();
+                shared.processors.set_spare(table.spare_bound());
+            }
+            has_ended
+        })
     }
 
     /// How long a spare worker sleeps at most before it asks again whether it is needed.

@@ -131,7 +131,8 @@ pub struct Table {
     active: Vec<usize>,
     /// Indices of the resting spare workers; the last to rest is last.
     resting: Vec<usize>,
-    /// Which indices of spare workers have a thread: `used[i]` stands for index `first + i`.
+    /// Which indices of spare workers are in use: `used[i]` stands for index `first + i`. The thread of a
+    /// spare worker that ends may still run the user's hooks when its index is free again.
     used: Vec<bool>,
     first: usize,
     /// Permanent workers whose threads have begun, and workers of all kinds that have arrived.
@@ -270,7 +271,7 @@ impl Away {
         })
     }
 
-    /// Whether no thread has worker index `index`.
+    /// Whether worker index `index` is free.
     pub fn is_absent(&self, index: usize) -> bool {
         self.read(|table| index >= table.first && !table.used[index - table.first])
     }
@@ -432,8 +433,8 @@ impl Table {
         self.resting.push(index);
     }
 
-    /// Spare worker `index` rests no more: its thread ends, or it `goes_on` as a worker. Returns false if it
-    /// was called meanwhile.
+    /// Spare worker `index` rests no more: its thread ends, and the index is free, or it `goes_on` as a worker.
+    /// Returns false if it was called meanwhile.
     pub fn end_rest(&mut self, index: usize, goes_on: bool) -> bool {
         let Some(place) = self.resting.iter().position(|&resting| resting == index) else {
             return false;

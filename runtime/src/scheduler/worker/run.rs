@@ -6,8 +6,9 @@ use crate::task::Runnable;
 /// The loop, and its end.
 impl Worker {
     /// The loop of a worker thread. It ends when the shutdown has begun and all workers leave, or when the
-    /// keep-alive time of a spare worker is over.
-    pub fn run(&self) {
+    /// keep-alive time of a spare worker is over. In the latter case this returns false: another thread may
+    /// have the worker's index and its processor.
+    pub fn run(&self) -> bool {
         while !self.shared().lifecycle.has_begun() {
             self.maintain_at_times();
             if let Some(task) = self.next_task() {
@@ -18,13 +19,14 @@ impl Worker {
             } else if self.run_stolen_job() || self.looks_again() || self.lingers() || self.ends_yields() {
             } else if self.rests() {
                 if !self.rest() {
-                    return;
+                    return false;
                 }
             } else {
                 self.park();
             }
         }
         self.wind_down();
+        true
     }
 
     /// `WindDown` of a `current_thread` runtime: cancels every task in this worker's queues and

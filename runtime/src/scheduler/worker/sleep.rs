@@ -199,6 +199,17 @@ impl Worker {
         (now, busy)
     }
 
+    /// The worker is busy since `now`.
+    pub(in crate::scheduler) fn begin_busy(&self, now: Instant) {
+        self.awake_since.set(now);
+    }
+
+    /// The last that a worker's thread does with the worker's counters.
+    pub(in crate::scheduler) fn end_counters(&self) {
+        self.count_busy();
+        self.processor().metrics.thread_begins_or_ends();
+    }
+
     /// Counts `sleep` as time asleep, and dispatches the tasks that `sleep` and the timers wake.
     fn sleeping(&self, sleep: impl FnOnce(&mut ForeignWakes)) {
         let metrics = &self.processor().metrics;
@@ -212,7 +223,7 @@ impl Worker {
             sleep(foreign);
             metrics.sleep_changes.add(1);
             let end = Instant::now();
-            self.awake_since.set(end);
+            self.begin_busy(end);
             self.time_stride(end);
             self.begin_looks_at_yields();
             self.slept.set(end.saturating_duration_since(start));

@@ -482,7 +482,8 @@ impl Looks<'_> {
         let state = self.state;
         let has_io = || state.driver.io().is_some_and(|io| io.has_sources());
         let is_computing = state.injected_jobs.is_any_live() || state.splits.are_passed();
-        let lasts = state.config.thread_keep_alive >= RESERVE_KEEP_ALIVE;
+        // After the shutdown has begun, no worker yields.
+        let lasts = state.config.thread_keep_alive >= RESERVE_KEEP_ALIVE && !state.lifecycle.has_begun();
         if lasts && is_computing && state.max_spares > 0 && (waiting > 0 || has_io()) {
             state.keep_in_reserve(state.config.workers);
         }
