@@ -11,6 +11,7 @@ use std::{env, fs, thread};
 
 use crate::Failure;
 use crate::figures::{Requests, Usage};
+use crate::load;
 
 pub struct Programs<'a> {
     pub ours: &'a str,
@@ -111,14 +112,14 @@ impl Load<'_> {
                 let usage = Usage { cpu: now.cpu - before.cpu, threads, ..now };
                 Ok(Run { requests: vec![requests?], usage })
             }
-            Self::Client(load, service) => {
+            Self::Client(name, service) => {
                 let mut server = Server::start(program, service)?;
                 let mut child = Command::new(client)
-                    .args(["load", load, &server.address, &times.measured.to_string()])
+                    .args(["load", name, &server.address, &times.measured.to_string()])
                     .stdout(Stdio::piped())
                     .spawn()?;
                 // The client's own warm-up, and the pause before it.
-                thread::sleep(Duration::from_secs(times.warm_up) + Duration::from_millis(200));
+                thread::sleep(Duration::from_secs(times.warm_up) + load::pause_of(name));
                 let before = server.usage()?;
                 let (lines, threads) = server.watch(|| lines(&mut child))?;
                 let now = server.usage()?;

@@ -21,6 +21,8 @@ use crate::figures::{Requests, Usage};
 use crate::rpc::{Name, greeter_client::GreeterClient};
 
 const WARM_UP: Duration = Duration::from_secs(1);
+/// How long `mixed` waits before its first request, so that all connections are there.
+const MIXED_CONNECTS: Duration = Duration::from_millis(200);
 /// Connections of `mixed`, each with a thread, and the requests of each one in a second.
 const MIXED_CONNECTIONS: u32 = 64;
 const MIXED_RATE: u32 = 30;
@@ -46,6 +48,11 @@ pub async fn run(load: &str, address: &str, seconds: u64) -> Result<(), Failure>
     let now = Usage::of("self")?;
     println!("{}", Usage { cpu: now.cpu - before.cpu, ..now });
     Ok(())
+}
+
+/// How long the load waits before its first request.
+pub fn pause_of(load: &str) -> Duration {
+    if load == "mixed" { MIXED_CONNECTS } else { Duration::ZERO }
 }
 
 /// How long a task of a closed loop goes on, and what it has measured.
@@ -177,8 +184,7 @@ async fn postgres(address: &str, time: Duration) -> Result<Usage, Failure> {
 /// Returns the figures of the light requests and those of the heavy ones.
 fn mixed(address: SocketAddr, time: Duration) -> Result<[Requests; 2], Failure> {
     let between = Duration::from_secs(1) / MIXED_RATE;
-    // All connections are there before the first request is due.
-    let start = Instant::now() + Duration::from_millis(200);
+    let start = Instant::now() + MIXED_CONNECTS;
     let begin = start + WARM_UP;
     let threads: Vec<_> = (0..MIXED_CONNECTIONS)
         .map(|connection| {
