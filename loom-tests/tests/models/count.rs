@@ -30,21 +30,20 @@ pub trait Count: 'static {
     /// 1. As `CountLatch::decrement`.
     unsafe fn decrement(this: *const Self, is_owner: bool);
 
-    fn is_done(&self) -> bool;
+    /// # Safety
+    /// 1. As `CountLatch::is_done`.
+    unsafe fn is_done(&self) -> bool;
 
-    fn fold(&self) -> bool;
+    /// # Safety
+    /// 1. 2. As `CountLatch::fold`.
+    unsafe fn fold(&self) -> bool;
 
-    fn unfold(&self) -> bool;
+    /// # Safety
+    /// 1. As `CountLatch::unfold`.
+    unsafe fn unfold(&self) -> bool;
 
     /// Waits for the latch.
     fn wait(&self);
-
-    /// Folds, and waits if anything is left.
-    fn fold_and_wait(&self) {
-        if self.fold() {
-            self.wait();
-        }
-    }
 }
 
 impl Count for CountLatch<ThreadLatch> {
@@ -62,16 +61,19 @@ impl Count for CountLatch<ThreadLatch> {
         unsafe { Self::decrement(this, is_owner) }
     }
 
-    fn is_done(&self) -> bool {
-        self.is_done()
+    unsafe fn is_done(&self) -> bool {
+        // SAFETY: (1).
+        unsafe { self.is_done() }
     }
 
-    fn fold(&self) -> bool {
-        self.fold()
+    unsafe fn fold(&self) -> bool {
+        // SAFETY: (1), (2).
+        unsafe { self.fold() }
     }
 
-    fn unfold(&self) -> bool {
-        self.unfold()
+    unsafe fn unfold(&self) -> bool {
+        // SAFETY: (1).
+        unsafe { self.unfold() }
     }
 
     fn wait(&self) {
@@ -130,6 +132,33 @@ impl<C: Count> SendPtr<Scope<C>> {
         unsafe { C::decrement(&raw const (*self.0).count, is_owner) };
     }
 
+    fn is_done(self) -> bool {
+        // SAFETY: (1) a model calls this on the owner's thread, while it is not folded.
+        unsafe { self.scope().count.is_done() }
+    }
+
+    fn fold(self) -> bool {
+        // SAFETY: (1) as in `is_done`. (2) A model calls this after the owner's body.
+        unsafe { self.scope().count.fold() }
+    }
+
+    fn unfold(self) -> bool {
+        // SAFETY: (1) a model calls this on the owner's thread, after a fold that has returned true.
+        unsafe { self.scope().count.unfold() }
+    }
+
+    /// Waits for the latch.
+    fn wait(self) {
+        self.scope().count.wait();
+    }
+
+    /// Folds, and waits if anything is left.
+    fn fold_and_wait(self) {
+        if self.fold() {
+            self.wait();
+        }
+    }
+
     /// The owner's end: all `jobs` have ended. Frees the scope.
     fn leave(self, jobs: usize) {
         // SAFETY: no other thread has it any more, by the property under test.
@@ -153,7 +182,7 @@ fn two_thieves<C: Count>() {
         scope.spawn(true);
         thread::spawn(move || { scope }.run(job, false))
     });
-    scope.scope().count.fold_and_wait();
+    scope.fold_and_wait();
     scope.leave(2);
     join_all(threads);
 }
@@ -171,8 +200,8 @@ fn a_thief_that_spawns<C: Count>() {
     });
     scope.spawn(true);
     scope.run(2, true);
-    if !scope.scope().count.is_done() {
-        scope.scope().count.fold_and_wait();
+    if !scope.is_done() {
+        scope.fold_and_wait();
     }
     scope.leave(3);
     join_all([thief]);
@@ -195,8 +224,8 @@ fn the_owner_runs_a_thiefs_job<C: Count>() {
         scope.run(1, true);
     }
     if has_run {
-        if !scope.scope().count.is_done() {
-            scope.scope().count.fold_and_wait();
+        if !scope.is_done() {
+            scope.fold_and_wait();
         }
         scope.leave(2);
         join_all([thief]);
@@ -204,7 +233,7 @@ fn the_owner_runs_a_thiefs_job<C: Count>() {
         // No other thread runs it: it is the thief's own, later.
         join_all([thief]);
         scope.run(1, true);
-        assert!(scope.scope().count.is_done());
+        assert!(scope.is_done());
         scope.leave(2);
     }
 }
@@ -220,12 +249,11 @@ fn an_owner_that_unfolds<C: Count>() {
         scope.run(0, false);
         scope.run(1, false);
     });
-    let count = &scope.scope().count;
-    if count.fold() {
-        if !count.unfold() {
-            count.wait();
-        } else if !count.is_done() {
-            count.fold_and_wait();
+    if scope.fold() {
+        if !scope.unfold() {
+            scope.wait();
+        } else if !scope.is_done() {
+            scope.fold_and_wait();
         }
     }
     scope.leave(2);
@@ -238,13 +266,12 @@ fn an_owner_that_unfolds_and_works<C: Count>() {
     scope.spawn(true);
     scope.spawn(true);
     let thief = thread::spawn(move || { scope }.run(0, false));
-    let count = &scope.scope().count;
-    assert!(count.fold() && count.unfold(), "its own job has not ended");
+    assert!(scope.fold() && scope.unfold(), "its own job has not ended");
     scope.spawn(true);
     let other = thread::spawn(move || { scope }.run(1, false));
     scope.run(2, true);
-    if !count.is_done() {
-        count.fold_and_wait();
+    if !scope.is_done() {
+        scope.fold_and_wait();
     }
     scope.leave(3);
     join_all([thief, other]);
@@ -257,8 +284,7 @@ fn an_owner_that_works_in_its_sleep<C: Count, const IS_OWNER: bool>() {
     scope.spawn(true);
     scope.spawn(true);
     let thief = thread::spawn(move || { scope }.run(0, false));
-    let count = &scope.scope().count;
-    assert!(count.fold(), "job 1 has not begun");
+    assert!(scope.fold(), "job 1 has not begun");
     scope.spawn(IS_OWNER);
     scope.spawn(IS_OWNER);
     let other = thread::spawn(move || {
@@ -267,10 +293,10 @@ fn an_owner_that_works_in_its_sleep<C: Count, const IS_OWNER: bool>() {
         scope.run(3, false);
     });
     scope.run(1, IS_OWNER);
-    if !count.unfold() {
-        count.wait();
-    } else if !count.is_done() {
-        count.fold_and_wait();
+    if !scope.unfold() {
+        scope.wait();
+    } else if !scope.is_done() {
+        scope.fold_and_wait();
     }
     scope.leave(4);
     join_all([thief, other]);
@@ -370,7 +396,7 @@ fn a_spawn_that_is_counted_behind_its_parents_end_is_not_waited_for() {
             scope.spawn(false);
             scope.run(1, false);
         });
-        scope.scope().count.fold_and_wait();
+        scope.fold_and_wait();
         scope.leave(2);
         join_all([thief]);
     });

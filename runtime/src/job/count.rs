@@ -64,7 +64,7 @@ pub struct CountLatch<L> {
     latch: L,
 }
 
-// SAFETY: the cells are touched only by calls in which the caller promises to be the owner.
+// SAFETY: the cells are touched only by unsafe methods, whose callers promise to be the owner.
 unsafe impl<L: Sync> Sync for CountLatch<L> {}
 
 impl<L: Latch> CountLatch<L> {
@@ -120,15 +120,21 @@ impl<L: Latch> CountLatch<L> {
         }
     }
 
-    /// `SumCounts`: whether all jobs have ended. For the owner, while it is not folded.
+    /// `SumCounts`: whether all jobs have ended.
+    ///
+    /// # Safety
+    /// 1. The calling thread is the owner, and has not folded.
     #[inline]
-    pub fn is_done(&self) -> bool {
+    pub unsafe fn is_done(&self) -> bool {
         self.own.0.get() + self.others.load(Acquire) == BIAS
     }
 
     /// `FoldCount`. Returns true if jobs are left: the latch will be set, unless the owner unfolds before.
-    /// For the owner, while it is not folded.
-    pub fn fold(&self) -> bool {
+    ///
+    /// # Safety
+    /// 1. The calling thread is the owner, and has not folded. 2. The owner's body has ended: from now on
+    ///    only jobs of this scope spawn jobs.
+    pub unsafe fn fold(&self) -> bool {
         let (own, is_folded) = &*self.own;
         let change = own.take() - BIAS;
         if self.others.fetch_add(change, AcqRel) + change != 0 {
@@ -140,9 +146,11 @@ impl<L: Latch> CountLatch<L> {
         false
     }
 
-    /// `UnfoldCount`. Returns false if no jobs are left: then the latch is set, or about to be. For the
-    /// owner, while it is folded.
-    pub fn unfold(&self) -> bool {
+    /// `UnfoldCount`. Returns false if no jobs are left: then the latch is set, or about to be.
+    ///
+    /// # Safety
+    /// 1. The calling thread is the owner, and has folded.
+    pub unsafe fn unfold(&self) -> bool {
         let is_left = |others| if others == 0 { None } else { Some(others + BIAS) };
         // Relaxed: this hands nothing over. The latch acquires zero.
         let is_unfolded = self.others.fetch_update(Relaxed, Relaxed, is_left).is_ok();
@@ -150,8 +158,11 @@ impl<L: Latch> CountLatch<L> {
         is_unfolded
     }
 
-    /// Whether the owner has folded. For the owner.
-    pub fn is_folded(&self) -> bool {
+    /// Whether the owner has folded.
+    ///
+    /// # Safety
+    /// 1. The calling thread is the owner.
+    pub unsafe fn is_folded(&self) -> bool {
         self.own.1.get()
     }
 }

@@ -185,7 +185,9 @@ where
     if let Some(processor) = processor.filter(|processor| processor.shared_ptr() == shared) {
         processor.run_detached();
     }
-    if call.count.fold() {
+    // SAFETY: (1) this thread is the owner, and folds only here. (2) `queue_broadcast` has counted all parts,
+    // and no part counts another.
+    if unsafe { call.count.fold() } {
         // SAFETY: (1) `floor` was the head before this call, which leaves no join job.
         unsafe { call.count.latch().wait(processor, floor) };
     }

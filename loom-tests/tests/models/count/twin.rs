@@ -85,12 +85,12 @@ impl<const FAULT: u8> Count for Twin<FAULT> {
         });
     }
 
-    fn is_done(&self) -> bool {
+    unsafe fn is_done(&self) -> bool {
         let order = if FAULT == Fault::LOOKS_RELAXED { Relaxed } else { Acquire };
         self.own.get() + self.others.load(order) == Self::BIAS
     }
 
-    fn fold(&self) -> bool {
+    unsafe fn fold(&self) -> bool {
         let change = self.own.take() - Self::BIAS;
         let left = match FAULT {
             Fault::FOLDS_BY_STORE => {
@@ -107,7 +107,7 @@ impl<const FAULT: u8> Count for Twin<FAULT> {
         left != 0
     }
 
-    fn unfold(&self) -> bool {
+    unsafe fn unfold(&self) -> bool {
         let is_unfolded = match FAULT {
             Fault::UNFOLDS_BY_STORE => {
                 let left = self.others.load(Relaxed);

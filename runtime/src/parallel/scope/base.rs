@@ -75,18 +75,30 @@ pub(super) unsafe fn run_here(processor: Option<&OwnJobs>, job: JobRef) {
 }
 
 /// The jobs of a scope whose owner has a job processor of its pool, and waits for them.
-struct JobsOf<'a, 'scope>(&'a Base<'scope>);
+struct JobsOf<'a, 'scope> {
+    base: &'a Base<'scope>,
+    /// Keeps the value on the owner's thread.
+    stays_here: PhantomData<*const ()>,
+}
 
-impl JobsOf<'_, '_> {
+impl<'a, 'scope> JobsOf<'a, 'scope> {
+    /// # Safety
+    /// 1. The calling thread is the owner of `base`. 2. The body has ended.
+    unsafe fn new(base: &'a Base<'scope>) -> Self {
+        Self { base, stays_here: PhantomData }
+    }
+
     fn core(&self) -> &CoreLatch {
-        self.0.count.latch().core().expect("the latch was made for a processor of the pool")
+        self.base.count.latch().core().expect("the latch was made for a processor of the pool")
     }
 }
 
 impl Awaited for JobsOf<'_, '_> {
     fn is_over(&self) -> bool {
-        let count = &self.0.count;
-        if count.is_folded() { self.core().is_set() } else { count.is_done() }
+        let count = &self.base.count;
+        // SAFETY: `is_folded`, `is_done`: (1) by duty 1 of `new` this thread is the owner. `is_done` is
+        // called only if the owner has not folded.
+        unsafe { if count.is_folded() { self.core().is_set() } else { count.is_done() } }
     }
 
     // Other threads write the count for each of their jobs.
@@ -95,12 +107,16 @@ impl Awaited for JobsOf<'_, '_> {
     }
 
     fn fall_asleep(&self) -> bool {
-        self.0.fold() && self.core().fall_asleep()
+        // SAFETY: (1) is duty 1 of `new`; (2) is duty 2 of `new`.
+        let is_any_left = unsafe { self.base.fold() };
+        is_any_left && self.core().fall_asleep()
     }
 
-    fn wake_up(&self) {
+    unsafe fn wake_up(&self) {
         self.core().wake_up();
-        self.0.unfold();
+        // SAFETY: (1) by duty 1 of `new` this thread is the owner. By our (1) `fall_asleep` has folded, and
+        // the owner has not unfolded since.
+        unsafe { self.base.unfold() };
     }
 }
 
@@ -184,16 +200,23 @@ impl<'scope> Base<'scope> {
         ptr::eq(processor, self.home.load(Relaxed)).then(|| unsafe { &*processor })
     }
 
-    /// Returns true if jobs are left. For the owner, at home or folded.
-    fn fold(&self) -> bool {
+    /// Folds the count, unless it is folded. Returns true if jobs are left.
+    ///
+    /// # Safety
+    /// 1. The calling thread is the owner. 2. The body has ended.
+    unsafe fn fold(&self) -> bool {
         // Relaxed: see `at_home`.
         self.home.store(NO_OWNER, Relaxed);
-        self.count.is_folded() || self.count.fold()
+        // SAFETY: `is_folded`: (1). `CountLatch::fold`: (1) is our (1), and the owner has not folded if
+        // `is_folded` returns false. (2) is our (2).
+        unsafe { self.count.is_folded() || self.count.fold() }
     }
 
-    /// For the owner, which has folded.
-    fn unfold(&self) {
-        if self.count.unfold() {
+    /// # Safety
+    /// 1. The calling thread is the owner, and has folded.
+    unsafe fn unfold(&self) {
+        // SAFETY: (1).
+        if unsafe { self.count.unfold() } {
             // Relaxed: see `at_home`.
             self.home.store(self.owner.cast_mut(), Relaxed);
         }
@@ -301,10 +324,14 @@ impl<'scope> Base<'scope> {
         }
     }
 
-    /// Waits for all jobs, and goes on with a panic if there is one. For the owner, after the body.
+    /// Waits for all jobs, and goes on with a panic if there is one.
+    ///
+    /// # Safety
+    /// 1. The calling thread is the owner: it made `self`. 2. The body has ended. 3. This is called once.
     #[inline]
-    pub(super) fn end(&self) {
-        self.wait();
+    pub(super) unsafe fn end(&self) {
+        // SAFETY: (1), (2), (3).
+        unsafe { self.wait() };
         // Acquire, although the count orders this already.
         let panic = self.panic.load(Acquire);
         if !panic.is_null() || self.is_cut_short.load(Relaxed) {
@@ -313,25 +340,32 @@ impl<'scope> Base<'scope> {
         }
     }
 
+    /// # Safety
+    /// As [`end`](Self::end).
     #[inline]
-    fn wait(&self) {
-        // SAFETY: it is null, or from the view of the owner. The owner runs this, and its thread keeps the
-        // job processor inside of a scope.
+    unsafe fn wait(&self) {
+        // SAFETY: it is null, or from the view of the owner. By (1) the owner runs this, and its thread keeps
+        // the job processor inside of a scope.
         let processor = unsafe { self.owner.as_ref() };
         match processor {
             Some(processor) if self.at_home(Some(processor)).is_some() => {
-                // SAFETY: (1) `floor` was the head before the body, which has ended, and with it all its
-                // calls of `join`. The jobs that are left above are jobs of scopes.
+                // SAFETY: `run_own`, `OwnJobs::wait`: (1) `floor` was the head before the body, which by our
+                // (2) has ended, and with it all its calls of `join`. The jobs that are left above are jobs
+                // of scopes. `is_done`: (1) is our (1); by our (3) the owner folds for the first time in
+                // `OwnJobs::wait`. `JobsOf::new`: (1), (2).
                 unsafe {
                     processor.run_own(self.floor, || self.count.is_done());
-                    processor.wait(&JobsOf(self), self.floor);
+                    processor.wait(&JobsOf::new(self), self.floor);
                 }
             }
             _ => {
                 self.run_list(processor);
-                if !self.count.is_done() && self.count.fold() {
-                    // SAFETY: (1) as above.
-                    unsafe { self.count.latch().wait(processor, self.floor) };
+                // SAFETY: `is_done`, `fold`: (1) is our (1); by our (3) the owner has not folded before.
+                // `fold`: (2) is our (2). `JobLatch::wait`: (1) `floor` as above.
+                unsafe {
+                    if !self.count.is_done() && self.count.fold() {
+                        self.count.latch().wait(processor, self.floor);
+                    }
                 }
             }
         }

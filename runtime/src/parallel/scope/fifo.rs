@@ -57,7 +57,8 @@ where
     OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
     R: Send,
 {
-    enter::in_pool(Outside::Visits, |processor, _| ScopeFifo::run(Base::on(processor), op))
+    // SAFETY: (1) the base is made here, on the same thread.
+    enter::in_pool(Outside::Visits, |processor, _| unsafe { ScopeFifo::run(Base::on(processor), op) })
 }
 
 /// As [`scope_fifo`], but on a non-worker thread the closure is sent to a worker.
@@ -66,7 +67,8 @@ where
     OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
     R: Send,
 {
-    enter::in_pool(Outside::Sends, |processor, _| ScopeFifo::run(Base::on(processor), op))
+    // SAFETY: (1) the base is made here, on the same thread.
+    enter::in_pool(Outside::Sends, |processor, _| unsafe { ScopeFifo::run(Base::on(processor), op) })
 }
 
 /// Runs a closure on the calling thread that can spawn jobs, which each thread runs in the order in which it
@@ -111,7 +113,7 @@ where
     OP: FnOnce(&ScopeFifo<'scope>) -> R + Send,
     R: Send,
 {
-    // SAFETY: (1).
+    // SAFETY: `install`: (1). `run`: (1) the base is made here, on the same thread.
     unsafe { enter::install(shared, |processor, _| ScopeFifo::run(Base::on(processor), op)) }
 }
 
@@ -129,18 +131,22 @@ where
     let _own = OwnComputation::begin();
     // SAFETY: (1).
     let (base, _stay) = unsafe { Base::in_place(pool) };
-    ScopeFifo::run(base, op)
+    // SAFETY: (1) this thread has just made it.
+    unsafe { ScopeFifo::run(base, op) }
 }
 
 impl<'scope> ScopeFifo<'scope> {
+    /// # Safety
+    /// 1. The calling thread made `base`.
     #[inline]
-    fn run<R>(base: Base<'scope>, op: impl FnOnce(&Self) -> R) -> R {
+    unsafe fn run<R>(base: Base<'scope>, op: impl FnOnce(&Self) -> R) -> R {
         // SAFETY: a scope's pool is valid.
         let processors = base.pool.map_or(0, |pool| unsafe { pool.as_ref() }.config.workers);
         let of_workers = (0..processors).map(|_| OnceLock::new()).collect();
         let scope = Self { base, fifos: Fifos { of_workers, of_owner: OnceLock::new() } };
         let result = scope.base.run_body(|| op(&scope));
-        scope.base.end();
+        // SAFETY: (1). (2) `run_body` has returned. (3) This is the only call for this scope.
+        unsafe { scope.base.end() };
         result.expect("a panic has gone on")
     }
 

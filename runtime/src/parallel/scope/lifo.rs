@@ -80,7 +80,8 @@ where
     OP: FnOnce(&Scope<'scope>) -> R + Send,
     R: Send,
 {
-    enter::in_pool(Outside::Visits, |processor, _| Scope::run(Base::on(processor), op))
+    // SAFETY: (1) the base is made here, on the same thread.
+    enter::in_pool(Outside::Visits, |processor, _| unsafe { Scope::run(Base::on(processor), op) })
 }
 
 /// As [`scope`], but on a non-worker thread the closure is sent to a worker.
@@ -89,7 +90,8 @@ where
     OP: FnOnce(&Scope<'scope>) -> R + Send,
     R: Send,
 {
-    enter::in_pool(Outside::Sends, |processor, _| Scope::run(Base::on(processor), op))
+    // SAFETY: (1) the base is made here, on the same thread.
+    enter::in_pool(Outside::Sends, |processor, _| unsafe { Scope::run(Base::on(processor), op) })
 }
 
 /// Runs a closure on the calling thread that can spawn jobs into the pool, and returns when all of them have
@@ -139,7 +141,7 @@ where
     OP: FnOnce(&Scope<'scope>) -> R + Send,
     R: Send,
 {
-    // SAFETY: (1).
+    // SAFETY: `install`: (1). `run`: (1) the base is made here, on the same thread.
     unsafe { enter::install(shared, |processor, _| Scope::run(Base::on(processor), op)) }
 }
 
@@ -154,15 +156,19 @@ where
     let _own = OwnComputation::begin();
     // SAFETY: (1).
     let (base, _stay) = unsafe { Base::in_place(pool) };
-    Scope::run(base, op)
+    // SAFETY: (1) this thread has just made it.
+    unsafe { Scope::run(base, op) }
 }
 
 impl<'scope> Scope<'scope> {
+    /// # Safety
+    /// 1. The calling thread made `base`.
     #[inline]
-    fn run<R>(base: Base<'scope>, op: impl FnOnce(&Self) -> R) -> R {
+    unsafe fn run<R>(base: Base<'scope>, op: impl FnOnce(&Self) -> R) -> R {
         let scope = Self { base };
         let result = scope.base.run_body(|| op(&scope));
-        scope.base.end();
+        // SAFETY: (1). (2) `run_body` has returned. (3) This is the only call for this scope.
+        unsafe { scope.base.end() };
         result.expect("a panic has gone on")
     }
 

@@ -62,7 +62,10 @@ pub trait Awaited {
     fn fall_asleep(&self) -> bool;
 
     /// `LatchWake`.
-    fn wake_up(&self);
+    ///
+    /// # Safety
+    /// 1. [`fall_asleep`](Self::fall_asleep) has returned true, and this is called once afterwards.
+    unsafe fn wake_up(&self);
 }
 
 impl Awaited for CoreLatch {
@@ -78,7 +81,7 @@ impl Awaited for CoreLatch {
         self.fall_asleep()
     }
 
-    fn wake_up(&self) {
+    unsafe fn wake_up(&self) {
         self.wake_up();
     }
 }
@@ -220,7 +223,8 @@ impl OwnJobs {
         let sleep = || {
             if awaited.fall_asleep() {
                 self.sleep_if(host, || !self.has_broadcast());
-                awaited.wake_up();
+                // SAFETY: (1) `fall_asleep` has just returned true.
+                unsafe { awaited.wake_up() };
             }
             if let Host::Owner(worker) = host {
                 worker.call_foreign();
@@ -363,7 +367,8 @@ impl OwnJobs {
                 worker.leave_driver();
             }
         }
-        awaited.wake_up();
+        // SAFETY: (1) `fall_asleep` has returned true above.
+        unsafe { awaited.wake_up() };
         if let Host::Owner(worker) = host {
             was_notified &= !self.calls_foreign(worker);
         }
