@@ -141,8 +141,9 @@ impl Waiting for TicketQueue<JobHeader> {
 
     #[inline]
     unsafe fn pop(&self) -> JobRef {
-        // SAFETY: (1).
-        JobRef::from_raw(unsafe { self.take() })
+        // SAFETY: `take`: (1). `from_raw`: (1) only `push` above fills the queue; (2) `take` gives each word
+        // out once.
+        unsafe { JobRef::from_raw(self.take()) }
     }
 }
 

@@ -68,11 +68,17 @@ impl JobRef {
     }
 
     /// Makes a reference from a word that a queue carried.
+    ///
+    /// # Safety
+    /// 1. `raw` is from [`into_raw`](Self::into_raw). 2. The caller has claimed the word: the queue gives it
+    ///    to no other caller. With the word, the caller takes over duty 2 of [`new`](Self::new): the job is
+    ///    run once.
     #[inline(always)]
-    pub fn from_raw(raw: *mut JobHeader) -> Self {
+    pub unsafe fn from_raw(raw: *mut JobHeader) -> Self {
         Self(raw)
     }
 
+    /// The word, for a queue. It stands for the reference until [`from_raw`](Self::from_raw).
     #[inline(always)]
     pub fn into_raw(self) -> *mut JobHeader {
         self.0
@@ -81,7 +87,13 @@ impl JobRef {
     /// The tag of the region. Does not follow the address.
     #[inline]
     pub fn tag(self) -> Tag {
-        Tag::from_shifted(self.0.addr())
+        Self::tag_of(self.0)
+    }
+
+    /// The [`tag`](Self::tag) of a word that the caller may not have claimed.
+    #[inline]
+    pub fn tag_of(raw: *mut JobHeader) -> Tag {
+        Tag::from_shifted(raw.addr())
     }
 
     /// Whether this is the job that `header` begins.

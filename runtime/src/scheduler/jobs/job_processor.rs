@@ -42,6 +42,8 @@ pub(super) const RELIES_ON_PUBLIC: u32 = 8;
 /// See the module's docs. Alone on its cache lines.
 #[repr(align(128))]
 pub struct JobProcessor {
+    /// Each item is a word from [`JobRef::into_raw`]. Only a join job that is begun is no such word yet, and
+    /// `OwnJobs::finish` makes it one before any thread can claim it. The deque gives each item out once.
     pub(super) deque: Deque<JobHeader>,
     /// The pushes that are left of the publish budget, never negative; see `publish.rs`.
     pub(super) left: AtomicI32,

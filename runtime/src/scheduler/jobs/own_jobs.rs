@@ -97,8 +97,9 @@ impl OwnJobs {
     #[inline(always)]
     pub unsafe fn pop(&self, floor: u32) -> Option<JobRef> {
         Some(match self.flags.get() {
-            // SAFETY: (1) the view is the owner's. (2) is our (1).
-            0 => JobRef::from_raw(unsafe { self.deque.pop(floor) }?),
+            // SAFETY: `Deque::pop`: (1) the view is the owner's. (2) is our (1). `from_raw`: (1) and (2) by
+            // the invariant of the deque; `pop` claims a scope job.
+            0 => unsafe { JobRef::from_raw(self.deque.pop(floor)?) },
             // SAFETY: (1).
             _ => unsafe { self.pop_slowly(floor) }?,
         })
@@ -141,8 +142,9 @@ impl OwnJobs {
     pub unsafe fn pop_scope_job(&self, floor: u32) -> Option<JobRef> {
         let tag = self.waits_for();
         loop {
-            // SAFETY: (1) the view is the owner's. (2) is our (1).
-            let job = unsafe { self.deque.pop(floor) }.map(JobRef::from_raw)?;
+            // SAFETY: `Deque::pop`: (1) the view is the owner's. (2) is our (1). `from_raw`: (1) and (2) as
+            // in `pop`.
+            let job = unsafe { JobRef::from_raw(self.deque.pop(floor)?) };
             self.rely_no_more();
             if tag.may_run(job.tag()) {
                 return Some(job);
@@ -159,7 +161,8 @@ impl OwnJobs {
         // SAFETY: (1) the view is the owner's.
         let youngest = if is_lifo { unsafe { self.deque.pop_if_scope_item() } } else { None };
         self.rely_no_more();
-        youngest.map(JobRef::from_raw).or_else(|| {
+        // SAFETY: (1) and (2) by the invariant of the deque; `pop_if_scope_item` has claimed the job.
+        youngest.map(|job| unsafe { JobRef::from_raw(job) }).or_else(|| {
             self.publish(u32::MAX);
             self.steal(tag)
         })

@@ -57,9 +57,10 @@ impl OwnJobs {
     pub unsafe fn end_external(&self) -> bool {
         let others = &self.shared().job_processor(0).overflow;
         let mut has_moved = false;
-        // SAFETY: (1) the view is the owner's. (2) is our (1).
-        let next =
-            || unsafe { self.deque.pop(0) }.map(JobRef::from_raw).or_else(|| self.overflow.pop_front());
+        // SAFETY: `pop`: (1) the view is the owner's. (2) is our (1). `from_raw`: (1) and (2) by the
+        // invariant of the deque; `pop` claims a scope job.
+        let pop = || unsafe { self.deque.pop(0).map(|job| JobRef::from_raw(job)) };
+        let next = || pop().or_else(|| self.overflow.pop_front());
         while let Some(job) = next() {
             has_moved = true;
             others.push_back(job);

@@ -34,8 +34,9 @@ impl JobProcessor {
 
     /// Steals the oldest public child job that a thread inside the isolated region `tag` may run.
     pub fn steal(&self, tag: Tag) -> Option<JobRef> {
-        let is_wanted = |job| tag.may_run(JobRef::from_raw(job).tag());
-        let stolen = self.deque.steal(is_wanted).map(JobRef::from_raw);
+        let is_wanted = |job| tag.may_run(JobRef::tag_of(job));
+        // SAFETY: (1) and (2) by the invariant of the deque; `Deque::steal` has claimed the job.
+        let stolen = self.deque.steal(is_wanted).map(|job| unsafe { JobRef::from_raw(job) });
         if stolen.is_some() {
             self.ask_if_empty();
         }
@@ -48,7 +49,8 @@ impl JobProcessor {
     pub fn steal_from_below(&self, tag: Tag) -> Option<JobRef> {
         let mut has_moved = false;
         let stolen = loop {
-            match self.deque.steal(|_| true).map(JobRef::from_raw) {
+            // SAFETY: (1) and (2) as in `steal`.
+            match self.deque.steal(|_| true).map(|job| unsafe { JobRef::from_raw(job) }) {
                 Some(job) if !tag.may_run(job.tag()) => self.overflow.push_back(job),
                 stolen => break stolen,
             }
@@ -82,23 +84,28 @@ impl OwnJobs {
         let taken = Cell::new(1);
         let put = |job| {
             taken.set(taken.get() + 1);
-            // SAFETY: (1) the view is the owner's. (2) The job's pusher keeps it until it has run. (3) The
-            // limit is below the capacity. By our (1) no frame has a join job below, which it would take back
-            // from under them.
-            if !unsafe { self.deque.push(job, SCOPE_LIMIT) } {
-                self.push_overflow(JobRef::from_raw(job));
+            // SAFETY: `push`: (1) the view is the owner's. (2) The job's pusher keeps it until it has run.
+            // (3) The limit is below the capacity. By our (1) no frame has a join job below, which it would
+            // take back from under them. `from_raw`: (1) and (2) by the invariant of the victim's deque,
+            // which gives the claimed job to this function; `push` has not taken it.
+            unsafe {
+                if !self.deque.push(job, SCOPE_LIMIT) {
+                    self.push_overflow(JobRef::from_raw(job));
+                }
             }
         };
         // Child jobs of isolated regions are taken one by one. In the deque of a thread that blocks, other
         // jobs could hide them.
         let is_open = |job| {
-            let tag = JobRef::from_raw(job).tag();
+            let tag = JobRef::tag_of(job);
             tag == Tag::NONE || tag.is_external()
         };
         let job = match victim.deque.steal_several(most, is_open, put) {
             Some(job) => {
                 victim.ask_if_empty();
-                JobRef::from_raw(job)
+                // SAFETY: (1) and (2) by the invariant of the victim's deque; `steal_several` has claimed the
+                // job.
+                unsafe { JobRef::from_raw(job) }
             }
             None => victim.steal(Tag::NONE)?,
         };
