@@ -26,8 +26,7 @@ pub struct Block {
     pub far: Option<NonNull<Block>>,
 }
 
-/// Free blocks of one class.
-#[derive(Clone, Copy)]
+/// Free blocks of one class, which belong to the batch.
 pub struct Batch {
     pub first: Option<NonNull<Block>>,
     pub count: u32,
@@ -71,9 +70,12 @@ impl Batch {
     }
 
     /// Gives all blocks back to the allocator.
-    pub fn release(mut self, class: usize) {
+    ///
+    /// # Safety
+    /// 1. `class` is the class of the batch.
+    pub unsafe fn release(mut self, class: usize) {
         while let Some(block) = self.pop() {
-            // SAFETY: ours, and allocated for its class.
+            // SAFETY: the block was the batch's, and by (1) it was allocated with this layout.
             unsafe { dealloc(block.as_ptr().cast(), layout_of(class)) };
         }
     }

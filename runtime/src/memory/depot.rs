@@ -22,7 +22,8 @@ pub struct Depot {
 }
 
 pub(super) struct FullBatches {
-    /// Full batches by class. The first block of each batch links to the next batch.
+    /// Full batches by class: those at index `n` are of class `n`. The first block of each batch links to the
+    /// next batch.
     full: [Option<NonNull<Block>>; CLASSES],
     /// Bytes in `full`.
     pub(super) kept: usize,
@@ -41,15 +42,22 @@ impl Depot {
         self.batches.lock().take(class)
     }
 
-    pub fn give(&self, class: usize, mut batch: Batch) {
+    /// Keeps a full batch, or gives its blocks back to the allocator if the depot has enough.
+    ///
+    /// # Safety
+    /// 1. `class` is the class of the batch.
+    pub unsafe fn give(&self, class: usize, mut batch: Batch) {
         // Relaxed: a hint.
         let to_link = self.to_link.load(Relaxed);
         if to_link > 0 {
             self.to_link.store(to_link - 1, Relaxed);
             batch.link_ahead();
         }
-        if !self.batches.lock().put(class, batch) {
-            batch.release(class);
+        // SAFETY: (1).
+        let refused = unsafe { self.batches.lock().put(class, batch) };
+        if let Err(batch) = refused {
+            // SAFETY: (1).
+            unsafe { batch.release(class) };
         }
     }
 
@@ -61,7 +69,7 @@ impl Depot {
 }
 
 impl FullBatches {
-    /// Takes a full batch, or returns an empty one if there is none.
+    /// Takes a full batch of `class`, or returns an empty one if there is none.
     fn take(&mut self, class: usize) -> Batch {
         let Some(first) = self.full[class] else { return Batch::EMPTY };
         // SAFETY: a block in a full batch is ours, and the first of a batch.
@@ -70,17 +78,20 @@ impl FullBatches {
         Batch { first: Some(first), count: BATCH }
     }
 
-    /// Keeps a full batch. Returns false if the depot has enough.
-    fn put(&mut self, class: usize, batch: Batch) -> bool {
+    /// Keeps a full batch. Gives it back if the depot has enough.
+    ///
+    /// # Safety
+    /// 1. `class` is the class of the batch.
+    unsafe fn put(&mut self, class: usize, batch: Batch) -> Result<(), Batch> {
         debug_assert_eq!(batch.count, BATCH);
-        let Some(mut first) = batch.first else { return true };
+        let Some(mut first) = batch.first else { return Ok(()) };
         if self.kept + bytes_of_batch(class) > MOST_KEPT {
-            return false;
+            return Err(batch);
         }
-        // SAFETY: the batch is ours.
+        // SAFETY: the batch is ours. By (1) it may lie with the other batches of `class`.
         unsafe { first.as_mut() }.far = self.full[class].replace(first);
         self.kept += bytes_of_batch(class);
-        true
+        Ok(())
     }
 }
 
@@ -88,7 +99,8 @@ impl Drop for FullBatches {
     fn drop(&mut self) {
         for class in 0..CLASSES {
             while self.full[class].is_some() {
-                self.take(class).release(class);
+                // SAFETY: (1) `take` returns a batch of this class.
+                unsafe { self.take(class).release(class) };
             }
         }
     }

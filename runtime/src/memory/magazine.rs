@@ -12,6 +12,7 @@ use crate::util::prefetch;
 
 /// The free blocks of a worker, of a job processor, or of a non-worker thread.
 pub struct Magazine {
+    /// The blocks at index `n` are of class `n`.
     pub(super) classes: [Class; CLASSES],
 }
 
@@ -119,7 +120,8 @@ impl Magazine {
         in_use.room.set(0);
         let full = in_use.spare.replace(in_use.take_in_use());
         if full.first.is_some() {
-            depot.give(class, full);
+            // SAFETY: (1) `full` is from `classes[class]`.
+            unsafe { depot.give(class, full) };
         }
         let mut batch = Batch::EMPTY;
         // SAFETY: (1).
@@ -147,8 +149,11 @@ impl Magazine {
 impl Drop for Magazine {
     fn drop(&mut self) {
         for (number, class) in self.classes.iter().enumerate() {
-            class.take_in_use().release(number);
-            class.spare.get().release(number);
+            // SAFETY: (1) both are from `classes[number]`.
+            unsafe {
+                class.take_in_use().release(number);
+                class.spare.replace(Batch::EMPTY).release(number);
+            }
         }
     }
 }

@@ -1,6 +1,6 @@
 use std::alloc::Layout;
 
-use super::block::{AHEAD, BATCH, bytes_of_batch, class_of};
+use super::block::{AHEAD, BATCH, Batch, bytes_of_batch, class_of};
 use super::depot::{LINKED, MOST_KEPT};
 use super::magazine::{Class, OUTSIDE};
 use super::*;
@@ -60,7 +60,12 @@ fn a_thread_outside_gets_what_workers_gave_up_and_what_it_freed() {
     known.iter().for_each(|&block| unsafe { magazine.free(block, layout, &depot) });
     known.sort();
     let count_kept = || {
-        let count = |class: &Class| class.count_in_use() + class.spare.get().count;
+        let count = |class: &Class| {
+            let spare = class.spare.replace(Batch::EMPTY);
+            let count = class.count_in_use() + spare.count;
+            class.spare.set(spare);
+            count
+        };
         OUTSIDE.with(|magazine| count(&magazine.classes[class_of(layout).unwrap()]))
     };
     for _ in 0..2 {
