@@ -91,9 +91,15 @@ pub struct Looks<'a> {
 }
 
 impl<'a> Looks<'a> {
-    /// Begins to look at the runtime `shared`. `state` is a reference to the same.
-    pub fn new(shared: NonNull<Shared>, state: &'a Shared) -> Self {
+    /// Begins to look at the runtime `shared`.
+    ///
+    /// # Safety
+    /// 1. `shared` is valid until the last use of the result: until then the caller counts as a worker, or
+    ///    has a reference.
+    pub unsafe fn new(shared: NonNull<Shared>) -> Self {
         let now = Instant::now();
+        // SAFETY: (1).
+        let state = unsafe { shared.as_ref() };
         Self {
             shared,
             state,
@@ -459,7 +465,7 @@ impl Looks<'_> {
 
     /// Calls foreign code on a thread that runs blocking closures.
     fn call_elsewhere(&self, f: impl FnOnce() + Send + 'static) {
-        // SAFETY: (1) the monitor counts as a worker: duty 1 of `watch`.
+        // SAFETY: (1) is duty 1 of `new`.
         let handle = unsafe { Reference::new(self.shared) };
         drop(blocking::spawn_on(&handle, f, Location::caller()));
     }
@@ -529,7 +535,8 @@ mod tests {
         });
         has_begun.recv_timeout(Duration::from_secs(60)).expect("the poll begins");
         let shared = runtime.handle().shared();
-        let mut looks = Looks::new(NonNull::from(shared), shared);
+        // SAFETY: (1) `runtime` has a reference, and outlives the looks.
+        let mut looks = unsafe { Looks::new(NonNull::from(shared)) };
         let now = Instant::now();
         looks.observe(now);
         let tick = shared.processor(0).tick();

@@ -164,7 +164,8 @@ pub unsafe fn watch(shared: NonNull<Shared>) {
     let state = unsafe { shared.as_ref() };
     let monitor = &state.monitor;
     monitor.parker.adopt_current_thread();
-    let mut looks = Looks::new(shared, state);
+    // SAFETY: (1) by our (1) the caller counts as a worker until this returns.
+    let mut looks = unsafe { Looks::new(shared) };
     let mut drowsy = 0;
     while !state.away.is_closed() {
         drowsy = if all_asleep(state) { drowsy + 1 } else { 0 };
