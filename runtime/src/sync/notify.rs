@@ -59,6 +59,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -160,7 +161,7 @@ impl Notify {
     /// # });
     /// ```
     pub fn notified(&self) -> Notified<'_> {
-        Notified { notify: self, wait: Wait::new(self) }
+        Notified { wait: Wait::new(self) }
     }
 
     /// Waits for a notification as [`notified`](Self::notified) does, with a future that keeps the `Notify`
@@ -179,8 +180,7 @@ impl Notify {
     /// # });
     /// ```
     pub fn notified_owned(self: Arc<Self>) -> OwnedNotified {
-        let wait = Wait::new(&self);
-        OwnedNotified { notify: self, wait }
+        OwnedNotified { wait: Wait::new(self) }
     }
 
     /// Wakes the task that has waited longest. If no task waits, it keeps the notification for the next task.
@@ -384,31 +384,34 @@ enum WaitState {
     Done,
 }
 
-/// The common part of [`Notified`] and [`OwnedNotified`]. Each passes the same `Notify` to every call.
+/// The common part of [`Notified`] and [`OwnedNotified`].
 #[derive(Debug)]
-struct Wait {
+struct Wait<N: Deref<Target = Notify>> {
+    /// A reference or an `Arc`. It never changes, so it always leads to the same `Notify`.
+    notify: N,
     /// Its key is the generation in which it was made.
     waiter: Waiter,
     state: WaitState,
 }
 
-impl Wait {
-    fn new(notify: &Notify) -> Self {
+impl<N: Deref<Target = Notify>> Wait<N> {
+    fn new(notify: N) -> Self {
         // Acquire: pairs with NotifyAllFree and NotifyAllLocked, as the module docs say.
         let generation = notify.word.load(Ordering::Acquire) / GENERATION;
-        Self { waiter: Waiter::new(generation), state: WaitState::Apart }
+        Self { notify, waiter: Waiter::new(generation), state: WaitState::Apart }
     }
 
     /// Returns whether the wait is done. If not, the future now waits; `cx`, if any, will be woken.
-    fn poll(self: Pin<&mut Self>, notify: &Notify, cx: Option<&mut Context<'_>>) -> Poll<()> {
-        // SAFETY: the waiter is not moved out of. The state is not pinned.
+    fn poll(self: Pin<&mut Self>, cx: Option<&mut Context<'_>>) -> Poll<()> {
+        // SAFETY: the waiter is not moved out of. The other fields are not pinned.
         let this = unsafe { self.get_unchecked_mut() };
+        let notify: &Notify = &this.notify;
         // SAFETY: the waiter is a field of a pinned struct, and never moved.
         let waiter = unsafe { Pin::new_unchecked(&this.waiter) };
         match this.state {
             WaitState::Apart if notify.try_pass(waiter.key()) => {}
             // SAFETY: (1) the state is `Apart`, so the waiter has never joined. (2) After `Pending` the state
-            // is `Queued`, and `leave`, which each drop calls, takes the waiter out.
+            // is `Queued`, and the drop takes the waiter out of the same list.
             WaitState::Apart => match unsafe { notify.join(waiter, cx.map(|cx| cx.waker().clone())) } {
                 Poll::Ready(()) => {}
                 Poll::Pending => {
@@ -419,7 +422,7 @@ impl Wait {
             WaitState::Queued => match cx {
                 Some(cx) => {
                     // SAFETY: (1) the state is `Queued`: the waiter has joined this list, and leaves only in
-                    // `leave`.
+                    // the drop.
                     let outcome = unsafe { waiter.poll_outcome(&notify.waiters, cx) };
                     ready!(outcome);
                 }
@@ -433,25 +436,25 @@ impl Wait {
     }
 
     /// The poll of a leaf future, which takes part in the budget.
-    fn poll_in_budget(self: Pin<&mut Self>, notify: &Notify, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_in_budget(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let coop = ready!(coop::poll_proceed(cx));
-        ready!(self.poll(notify, Some(cx)));
+        ready!(self.poll(Some(cx)));
         coop.made_progress();
         Poll::Ready(())
     }
+}
 
-    /// Called when the future is dropped. Passes on a notification that the future got and did not see.
-    ///
-    /// # Safety
-    /// 1. `self` is where it was for `poll`, and is dropped there. 2. `notify` is the one that `poll` got.
-    unsafe fn leave(&mut self, notify: &Notify) {
+impl<N: Deref<Target = Notify>> Drop for Wait<N> {
+    /// Passes on a notification that the future got and did not see.
+    fn drop(&mut self) {
         let WaitState::Queued = self.state else { return };
-        // SAFETY: (1).
+        let notify: &Notify = &self.notify;
+        // SAFETY: `poll` has queued the waiter, so `self` is pinned. A pinned value is dropped where it is.
         let waiter = unsafe { Pin::new_unchecked(&self.waiter) };
         // The waker is dropped last, because its drop may panic.
         let (outcome, _waker) = {
             let mut waiters = notify.waiters.lock();
-            // SAFETY: (1) the state says that it has joined, by our (2) this list, and it leaves only here.
+            // SAFETY: (1) the state says that it has joined this list, and it leaves only here.
             let left = unsafe { waiters.leave(waiter) };
             notify.settle(&waiters);
             left
@@ -466,11 +469,10 @@ impl Wait {
 #[must_use = "futures do nothing unless awaited"]
 #[derive(Debug)]
 pub struct Notified<'a> {
-    notify: &'a Notify,
-    wait: Wait,
+    wait: Wait<&'a Notify>,
 }
 
-impl Notified<'_> {
+impl<'a> Notified<'a> {
     /// Joins the wait list without being polled, and returns whether a notification has come already.
     ///
     /// From now on [`notify_one`](Notify::notify_one) may choose this future. A future that returned `true`
@@ -487,16 +489,12 @@ impl Notified<'_> {
     /// # });
     /// ```
     pub fn enable(self: Pin<&mut Self>) -> bool {
-        let (notify, wait) = self.project();
-        wait.poll(notify, None).is_ready()
+        self.project().poll(None).is_ready()
     }
 
-    fn project(self: Pin<&mut Self>) -> (&Notify, Pin<&mut Wait>) {
-        // SAFETY: `wait` is pinned with the whole and never moved out of. The reference is not pinned.
-        unsafe {
-            let this = self.get_unchecked_mut();
-            (this.notify, Pin::new_unchecked(&mut this.wait))
-        }
+    fn project(self: Pin<&mut Self>) -> Pin<&mut Wait<&'a Notify>> {
+        // SAFETY: `wait` is pinned with the whole and never moved out of.
+        unsafe { self.map_unchecked_mut(|this| &mut this.wait) }
     }
 }
 
@@ -504,15 +502,7 @@ impl Future for Notified<'_> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let (notify, wait) = self.project();
-        wait.poll_in_budget(notify, cx)
-    }
-}
-
-impl Drop for Notified<'_> {
-    fn drop(&mut self) {
-        // SAFETY: (1) a pinned future is dropped where it is. (2) `poll` and `enable` pass the same field.
-        unsafe { self.wait.leave(self.notify) };
+        self.project().poll_in_budget(cx)
     }
 }
 
@@ -521,8 +511,7 @@ impl Drop for Notified<'_> {
 #[must_use = "futures do nothing unless awaited"]
 #[derive(Debug)]
 pub struct OwnedNotified {
-    notify: Arc<Notify>,
-    wait: Wait,
+    wait: Wait<Arc<Notify>>,
 }
 
 impl OwnedNotified {
@@ -537,16 +526,12 @@ impl OwnedNotified {
     /// assert!(notified.as_mut().enable());
     /// ```
     pub fn enable(self: Pin<&mut Self>) -> bool {
-        let (notify, wait) = self.project();
-        wait.poll(notify, None).is_ready()
+        self.project().poll(None).is_ready()
     }
 
-    fn project(self: Pin<&mut Self>) -> (&Notify, Pin<&mut Wait>) {
+    fn project(self: Pin<&mut Self>) -> Pin<&mut Wait<Arc<Notify>>> {
         // SAFETY: as in `Notified`.
-        unsafe {
-            let this = self.get_unchecked_mut();
-            (&this.notify, Pin::new_unchecked(&mut this.wait))
-        }
+        unsafe { self.map_unchecked_mut(|this| &mut this.wait) }
     }
 }
 
@@ -554,14 +539,6 @@ impl Future for OwnedNotified {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let (notify, wait) = self.project();
-        wait.poll_in_budget(notify, cx)
-    }
-}
-
-impl Drop for OwnedNotified {
-    fn drop(&mut self) {
-        // SAFETY: (1) a pinned future is dropped where it is. (2) `poll` and `enable` pass the same field.
-        unsafe { self.wait.leave(&self.notify) };
+        self.project().poll_in_budget(cx)
     }
 }
