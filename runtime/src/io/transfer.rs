@@ -260,10 +260,12 @@ pub(crate) unsafe fn fill_buf<R>(
 }
 
 /// `bytes` as bytes that are not read before they are written.
+///
+/// # Safety
+/// 1. No byte of the result is made uninitialised.
 #[inline]
-pub(crate) fn as_uninit(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
-    // SAFETY: the layout is the same. The callers pass the slice only to system calls that read into it, and
-    // these write only initialised bytes.
+pub(crate) unsafe fn as_uninit(bytes: &mut [u8]) -> &mut [MaybeUninit<u8>] {
+    // SAFETY: the layout is the same. By (1) the bytes are initialised when the borrow ends.
     unsafe { &mut *(ptr::from_mut(bytes) as *mut [MaybeUninit<u8>]) }
 }
 
@@ -281,17 +283,27 @@ mod tests {
 
     use super::*;
 
+    fn receive_into(socket: &impl AsRawFd, bytes: &mut [u8]) -> io::Result<usize> {
+        // SAFETY: (1) only the system writes to the bytes, and it writes only initialised ones.
+        receive(socket, unsafe { as_uninit(bytes) }, 0)
+    }
+
+    fn read_into(stream: &impl ByteStream, bytes: &mut [u8]) -> io::Result<Read> {
+        // SAFETY: (1) as in `receive_into`.
+        stream.read(unsafe { as_uninit(bytes) })
+    }
+
     #[test]
     fn what_is_sent_is_received_and_nothing_else_is_written() {
         let (one, other) = UnixStream::pair().unwrap();
         assert_eq!(send(&one, b"hello").unwrap(), 5);
         let mut bytes = *b"........";
-        assert_eq!(receive(&other, as_uninit(&mut bytes), 0).unwrap(), 5);
+        assert_eq!(receive_into(&other, &mut bytes).unwrap(), 5);
         assert_eq!(&bytes, b"hello...");
         let slices = vec![IoSlice::new(b"a"); 2 * libc::UIO_MAXIOV as usize];
         assert_eq!(write_vectored(&one, &slices).unwrap(), libc::UIO_MAXIOV as usize);
         assert_eq!(write_vectored(&one, &[]).unwrap(), 0);
-        assert_eq!(receive(&other, as_uninit(&mut bytes), 0).unwrap(), 8);
+        assert_eq!(receive_into(&other, &mut bytes).unwrap(), 8);
         let mut ones = [[b'.'; 1]; 2 * libc::UIO_MAXIOV as usize];
         let mut slices: Vec<_> = ones.iter_mut().map(|one| IoSliceMut::new(one)).collect();
         assert_eq!(read_vectored(&other, &mut slices[..5]).unwrap(), 5);
@@ -322,10 +334,10 @@ mod tests {
         send_with_descriptor(&one, b"with a descriptor");
         send(&one, b"behind it").unwrap();
         let mut bytes = [0; 64];
-        let read = other.read(as_uninit(&mut bytes)).unwrap();
+        let read = read_into(&other, &mut bytes).unwrap();
         assert_eq!(&bytes[..read.count], b"plain, with a descriptor");
         assert!(!read.short_empties);
-        let read = other.read(as_uninit(&mut bytes)).unwrap();
+        let read = read_into(&other, &mut bytes).unwrap();
         assert_eq!(&bytes[..read.count], b"behind it");
         assert!(read.short_empties);
     }

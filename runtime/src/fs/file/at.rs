@@ -44,14 +44,18 @@ impl File {
         let mut route = self.begin().await;
         let len = buf.len().min(self.max_buf_size);
         let buf = &mut buf[..len];
-        if let Some(result) = route.read(&self.std, as_uninit(buf), Some(offset)) {
+        // SAFETY: (1) only the system writes to the bytes, and it writes only initialised ones.
+        let room = unsafe { as_uninit(buf) };
+        if let Some(result) = route.read(&self.std, room, Some(offset)) {
             coop::spend();
             return result;
         }
         let std = self.std.clone();
         let job = Job::start(move || {
             let mut bytes = vec![0; len];
-            let count = uninterrupted(|| system::read_at(&std, as_uninit(&mut bytes), offset))?;
+            // SAFETY: (1) as above.
+            let room = unsafe { as_uninit(&mut bytes) };
+            let count = uninterrupted(|| system::read_at(&std, room, offset))?;
             bytes.truncate(count);
             io::Result::Ok(bytes)
         });

@@ -68,7 +68,9 @@ impl<S: ByteStream> Registered<S> {
     }
 
     pub(crate) fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.try_io(Interest::READABLE, || self.read_uninit(transfer::as_uninit(buf)))
+        // SAFETY: (1) only the system writes to the bytes, and it writes only initialised ones.
+        let room = unsafe { transfer::as_uninit(buf) };
+        self.try_io(Interest::READABLE, || self.read_uninit(room))
     }
 
     pub(crate) fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {

@@ -27,7 +27,8 @@ impl<S: mio::event::Source + AsRawFd> Registered<S> {
     /// Receives one datagram or, from a stream socket, the bytes that are there. `flags` are those of `recv`,
     /// here and below.
     pub(crate) async fn recv(&self, buf: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
-        let buf = transfer::as_uninit(buf);
+        // SAFETY: (1) only the system writes to the bytes, and it writes only initialised ones.
+        let buf = unsafe { transfer::as_uninit(buf) };
         self.async_io(Interest::READABLE, || transfer::receive(self.io(), buf, flags)).await
     }
 
@@ -44,7 +45,9 @@ impl<S: mio::event::Source + AsRawFd> Registered<S> {
     }
 
     pub(crate) fn try_recv(&self, buf: &mut [u8], flags: libc::c_int) -> io::Result<usize> {
-        self.try_io(Interest::READABLE, || transfer::receive(self.io(), transfer::as_uninit(buf), flags))
+        // SAFETY: (1) only the system writes to the bytes, and it writes only initialised ones.
+        let buf = unsafe { transfer::as_uninit(buf) };
+        self.try_io(Interest::READABLE, || transfer::receive(self.io(), buf, flags))
     }
 }
 
@@ -78,7 +81,8 @@ impl<S: Datagrams> Registered<S> {
     }
 
     pub(crate) async fn recv_from(&self, buf: &mut [u8], flags: libc::c_int) -> io::Result<(usize, S::Addr)> {
-        let buf = transfer::as_uninit(buf);
+        // SAFETY: (1) only the system writes to the bytes, and it writes only initialised ones.
+        let buf = unsafe { transfer::as_uninit(buf) };
         self.async_io(Interest::READABLE, || self.io().receive_from(buf, flags)).await
     }
 
@@ -95,7 +99,9 @@ impl<S: Datagrams> Registered<S> {
     }
 
     pub(crate) fn try_recv_from(&self, buf: &mut [u8], flags: libc::c_int) -> io::Result<(usize, S::Addr)> {
-        self.try_io(Interest::READABLE, || self.io().receive_from(transfer::as_uninit(buf), flags))
+        // SAFETY: (1) only the system writes to the bytes, and it writes only initialised ones.
+        let buf = unsafe { transfer::as_uninit(buf) };
+        self.try_io(Interest::READABLE, || self.io().receive_from(buf, flags))
     }
 
     pub(crate) async fn recv_buf_from(&self, buf: &mut impl BufMut) -> io::Result<(usize, S::Addr)> {
