@@ -354,25 +354,31 @@ impl<T> Queue<T> {
             let value = slot.value.with(|value| unsafe { (*value).assume_init_read() });
             head.position += 1;
             if offset + 1 == VALUES {
-                self.leave_block(head);
+                // SAFETY: (1) it is this queue's head, and by our (1) the caller is the consumer. (2) The
+                // value of the last slot was taken above.
+                unsafe { self.leave_block(head) };
             }
             Some(value)
         })
     }
 
     /// The rest of MpscPop, after the last slot of the head's block.
+    ///
+    /// # Safety
+    /// 1. `head` is that of this queue, and the caller is the consumer. 2. The caller has taken the value of
+    ///    the last slot of the head's block.
     #[inline(never)]
-    fn leave_block(&self, head: &mut Head<T>) {
+    unsafe fn leave_block(&self, head: &mut Head<T>) {
         // The last position ends a lap.
         head.position = head.position.wrapping_add(1) & LAST_POSITION;
-        // SAFETY: as in `try_pop`.
+        // SAFETY: by (1), only this call recycles the head's block, below.
         let next = unsafe { head.block.as_ref() }.next.load(Ordering::Acquire);
         let emptied = std::mem::replace(
             &mut head.block,
             NonNull::new(next).expect("the next block is linked before the last slot is filled"),
         );
-        // SAFETY: `Box` made the block. All its slots were filled and emptied, so no producer uses it, and
-        // the consumer has left it.
+        // SAFETY: `Box` made the block. The consumer takes values in order, so by (2) all its slots were
+        // filled and emptied. So no producer uses it, and the consumer has left it.
         self.recycle(unsafe { Box::from_raw(emptied.as_ptr()) });
     }
 
