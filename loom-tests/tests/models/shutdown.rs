@@ -254,13 +254,14 @@ unsafe impl Schedule for Runtime {
     }
 
     unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool {
-        // SAFETY: the caller, which owns the task's `SCHEDULED`, guarantees that it is valid. This thread is
-        // the worker of its seat. A task is adopted once.
+        // SAFETY: `this` is valid by (1). `enter`: (1) this thread is the worker of its seat. (2) is our (2).
+        // (3) is our (4).
         unsafe { this.as_ref().owned.enter(task, Self::seat()) }
     }
 
     unsafe fn release(this: NonNull<Self>, task: NonNull<Header>) {
-        // SAFETY: as in `adopt`; the task was entered.
+        // SAFETY: `this` is valid by (1), and the task is live by (2). `leave`: (1) this thread is the worker
+        // of its seat. (2) is our (2). (3) `is_owned`: the task was entered. By our (4) it has not left.
         unsafe {
             if task.as_ref().is_owned() {
                 this.as_ref().owned.leave(task, Self::seat());

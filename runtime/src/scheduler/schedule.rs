@@ -59,15 +59,14 @@ unsafe impl Schedule for Shared {
     unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool {
         context::with_worker_of(this, |worker| {
             // SAFETY: `this` is valid by our (1). `enter`: (1) the worker is the calling thread, and `table`
-            // is `None` while its table is lent. (2) is our (2). (3) Both callers of `adopt` have a task that
-            // no table owns: it is new, or `after_pending` has asked `is_owned`.
+            // is `None` while its table is lent. (2) is our (2). (3) is our (4).
             unsafe { this.as_ref().owned.enter(task, worker.and_then(Worker::table)) }
         })
     }
 
     #[inline]
     unsafe fn release(this: NonNull<Self>, task: NonNull<Header>) {
-        // SAFETY: both are live, by our (1) and (2).
+        // SAFETY: `this` is valid by our (1), and by our (2) `SCHEDULED` keeps the task live.
         let (state, header) = unsafe { (this.as_ref(), task.as_ref()) };
         context::with_worker_of(this, |worker| {
             match worker {
@@ -77,7 +76,7 @@ unsafe impl Schedule for Shared {
             }
             if header.is_owned() {
                 // SAFETY: (1) the worker is the calling thread, and `table` is `None` while its table is
-                // lent. (2) The owner of `SCHEDULED` calls `release`. (3) `is_owned`: the task was entered.
+                // lent. (2) is our (2). (3) `is_owned`: the task was entered. By our (4) it has not left.
                 unsafe { state.owned.leave(task, worker.and_then(Worker::table)) };
                 if let Some(observer) = &state.config.observer {
                     observer.on_terminate(header.id(), header.spawned_at());
@@ -184,8 +183,8 @@ impl Shared {
         // its handle to no other thread yet.
         unsafe { task.observe() };
         observer.on_spawn(id, spawned_at);
-        // SAFETY: (1) `self` is borrowed. (2) `task`, a `Runnable`, owns `SCHEDULED`. The task was not
-        // adopted before, because it is newborn, and its own poll adopts only a task that is not owned.
+        // SAFETY: (1) `self` is borrowed. (2) `task`, a `Runnable`, owns `SCHEDULED`. (3) This thread has
+        // made the task, so it may cancel it. (4) The task is newborn.
         if !unsafe { Self::adopt(this, task.header()) } {
             self.refuse(task, is_from_outside);
             return observer.on_terminate(id, spawned_at);

@@ -165,7 +165,8 @@ unsafe fn consume<F: Future>(header: NonNull<Header>) {
 /// As [`run`].
 unsafe fn after_pending<F: Future + 'static, S: Schedule>(header: NonNull<Header>, is_yielding: bool) {
     // SAFETY: we own `SCHEDULED`, so the cell is live until `finish_pending` says `Idle` or the ownership is
-    // passed on.
+    // passed on. `adopt`: (1) the cell keeps the scheduler. (2) is our (1). (3) This thread has just polled
+    // the task. (4) `is_owned` was asked.
     unsafe {
         let state = &header.as_ref().state;
         let scheduler = header.as_ref().scheduler.cast();
@@ -197,7 +198,8 @@ unsafe fn finish<F: Future + 'static, S: Schedule>(
     result: Result<F::Output, Failure>,
 ) {
     // SAFETY: we own `SCHEDULED` until `try_complete` succeeds. So the cell is live, and the stage and the
-    // reserved ones are ours.
+    // reserved ones are ours. `release`: (1) the cell keeps the scheduler. (2) is our (1). (3) This thread
+    // has polled the task, or dropped its future. (4) A task ends once, and is not polled afterwards.
     unsafe {
         let state = &header.as_ref().state;
         S::release(header.as_ref().scheduler.cast(), header);

@@ -46,13 +46,15 @@ pub unsafe trait Schedule: Sized + 'static {
     /// the shutdown has begun.
     ///
     /// # Safety
-    /// 1. `this` is valid for the whole call. 2. The caller owns the task's `SCHEDULED`.
+    /// 1. `this` is valid for the whole call. 2. The caller owns the task's `SCHEDULED`. 3. The calling
+    ///    thread may run or cancel the task. 4. No table has the task: [`Header::is_owned`] returns false.
     unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool;
 
-    /// Forgets a task that is about to be `DONE`. The owner of `SCHEDULED` calls it once.
+    /// Forgets a task that is about to be `DONE`.
     ///
     /// # Safety
-    /// 1. `this` is valid for the whole call. 2. `task` is live.
+    /// 1. `this` is valid for the whole call. 2. The caller owns the task's `SCHEDULED`. 3. The calling
+    ///    thread may run or cancel the task. 4. This is called once, and the task is not adopted afterwards.
     unsafe fn release(this: NonNull<Self>, task: NonNull<Header>);
 
     /// Calls `poll`, which polls a task that the scheduler observes. Called by the thread that may poll it.

@@ -261,14 +261,15 @@ unsafe impl Schedule for Board {
     }
 
     unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool {
-        // SAFETY: the caller, which owns the task's `SCHEDULED`, guarantees that it is valid. This thread is
-        // the worker of its seat. A task is adopted once if there are tables.
+        // SAFETY: `this` is valid by (1). `enter`: (1) this thread is the worker of its seat. (2) is our (2).
+        // (3) is our (4) for the real tables. Twins know their tasks themselves.
         unsafe { this.as_ref().owned.as_ref().is_none_or(|owned| owned.enter(task, Self::seat())) }
     }
 
     unsafe fn release(this: NonNull<Self>, task: NonNull<Header>) {
-        // SAFETY: the caller, which owns the task's `SCHEDULED`, guarantees that both are live. This thread
-        // is the worker of its seat.
+        // SAFETY: `this` is valid by (1), and the task is live by (2). `leave`: (1) this thread is the worker
+        // of its seat. (2) is our (2). (3) The tables ask whether the task was entered, and by our (4) it has
+        // not left.
         unsafe {
             if let Some(owned) = &this.as_ref().owned {
                 owned.leave(task, Self::seat());

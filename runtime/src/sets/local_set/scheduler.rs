@@ -518,9 +518,9 @@ unsafe impl Schedule for LocalScheduler {
     }
 
     unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool {
-        // SAFETY: the caller guarantees that `this` is valid, and by `SCHEDULED` keeps the task live.
-        // `with_own`: (1) the caller has polled the task, so it is the owner. (2) The closure puts the task
-        // into the table.
+        // SAFETY: `this` is valid by our (1), and by our (2) `SCHEDULED` keeps the task live. By our (4) the
+        // task is in no table. `with_own`: (1) is our (3): only the owner runs and cancels tasks. (2) The
+        // closure puts the task into the table.
         unsafe {
             this.as_ref().with_own(|own| {
                 if !own.is_closed {
@@ -533,8 +533,9 @@ unsafe impl Schedule for LocalScheduler {
     }
 
     unsafe fn release(this: NonNull<Self>, task: NonNull<Header>) {
-        // SAFETY: the caller guarantees that `this` is valid and the task live. `with_own`: (1) only the
-        // owner ends tasks. (2) The closure counts, and takes the task out of the table.
+        // SAFETY: `this` is valid by our (1), and by our (2) `SCHEDULED` keeps the task live. By our (4) the
+        // task is counted, and still in the table if `is_owned`. `with_own`: (1) is our (3): only the owner
+        // runs and cancels tasks. (2) The closure counts, and takes the task out of the table.
         unsafe {
             this.as_ref().with_own(|own| {
                 own.live -= 1;
