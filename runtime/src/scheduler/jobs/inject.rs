@@ -28,6 +28,10 @@ impl Shared {
 
     /// The second half of [`push_install`](Self::push_install). The job was counted, or an injected job that
     /// was counted keeps the workers here.
+    ///
+    /// No memory depends on the count. If the job is not counted, the workers may leave without it, and then
+    /// it never runs. A thread that runs it keeps the shared state by other means, as a worker does by BIAS.
+    /// The job itself stays until it has run, by duty 1 of [`JobRef::new`].
     pub fn queue_install(&self, job: JobRef) {
         self.injected_jobs.installs.push_back(job);
         self.post_strictly(Work::Job);
@@ -43,7 +47,8 @@ impl Shared {
         Ok(())
     }
 
-    /// The second half of [`push_injected`](Self::push_injected), for an injected job that was counted.
+    /// The second half of [`push_injected`](Self::push_injected), for an injected job that was counted. The
+    /// count matters as in [`queue_install`](Self::queue_install).
     pub fn queue_injected(&self, injected: Injected) {
         self.injected_jobs.injected.push_back(injected);
         self.post_strictly(Work::DetachedJob);
