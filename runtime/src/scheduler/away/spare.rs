@@ -184,8 +184,8 @@ impl Worker {
         true
     }
 
-    /// Rests. Returns true when the worker is called, and false when its thread is to end. Then another thread
-    /// may have its index and its processor.
+    /// Rests. Returns true when the worker is called, and false when its thread is to end. Then another
+    /// thread may have its index and its processor.
     pub fn rest(&self) -> bool {
         let shared = self.shared();
         let give_up = Instant::now().checked_add(shared.config.thread_keep_alive);
@@ -222,8 +222,8 @@ impl Worker {
         }
     }
 
-    /// Ends the rest of this spare worker for good, unless it was called meanwhile. Returns whether it did. If
-    /// so, another thread may have the index as soon as the table's lock is released, so the counters are
+    /// Ends the rest of this spare worker for good, unless it was called meanwhile. Returns whether it did.
+    /// If so, another thread may have the index as soon as the table's lock is released, so the counters are
     /// ended before that.
     fn gives_up_index(&self) -> bool {
         let shared = self.shared();

@@ -433,8 +433,8 @@ impl Table {
         self.resting.push(index);
     }
 
-    /// Spare worker `index` rests no more: its thread ends, and the index is free, or it `goes_on` as a worker.
-    /// Returns false if it was called meanwhile.
+    /// Spare worker `index` rests no more: its thread ends, and the index is free, or it `goes_on` as a
+    /// worker. Returns false if it was called meanwhile.
     pub fn end_rest(&mut self, index: usize, goes_on: bool) -> bool {
         let Some(place) = self.resting.iter().position(|&resting| resting == index) else {
             return false;
