@@ -327,7 +327,8 @@ pub fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T
 pub enum Batches<S, B> {
     Here(S),
     OnPool(Job<(S, B)>),
-    /// The source is lost, because the runtime ended during a call on the pool.
+    /// The source is lost: a call on the pool has no result, because the runtime ended, the system refused
+    /// a thread, or the call panicked.
     Lost,
 }
 
@@ -375,7 +376,7 @@ impl<S: Send + 'static, B: Send + 'static> Batches<S, B> {
                     return Poll::Ready(Ok(Batch::Fetched(batch)));
                 }
                 Self::Lost => {
-                    return Poll::Ready(Err(io::Error::other("the runtime ended during an earlier call")));
+                    return Poll::Ready(Err(io::Error::other("an earlier call on a blocking thread failed")));
                 }
             }
         }

@@ -131,7 +131,7 @@ impl Future for Resolving {
             Self::Lookup { name, call } => Poll::Ready(match ready!(Pin::new(call).poll(cx)) {
                 Ok(Ok(addrs)) => Ok(Addrs::Many(addrs.into_iter())),
                 Ok(Err(error)) => Err(named("lookup", name, error)),
-                Err(_) => Err(named("lookup", name, io::Error::other("the runtime was shut down"))),
+                Err(error) => Err(named("lookup", name, error.into())),
             }),
         }
     }

@@ -161,7 +161,12 @@ impl File {
         let mut done = 0;
         while done < buf.len() {
             match self.write_at(&buf[done..], advanced(offset, done)?).await? {
-                0 => return Err(ErrorKind::WriteZero.into()),
+                0 => {
+                    let left = buf.len() - done;
+                    let text =
+                        format!("{done} bytes are written at offset {offset}, and none of {left} more");
+                    return Err(io::Error::new(ErrorKind::WriteZero, text));
+                }
                 count => done += count,
             }
         }
@@ -277,5 +282,8 @@ fn slices<B: AsRef<[u8]>>(bufs: &[B]) -> Vec<IoSlice<'_>> {
 
 /// The offset `done` bytes behind `offset`.
 fn advanced(offset: u64, done: usize) -> io::Result<u64> {
-    offset.checked_add(done as u64).ok_or_else(|| ErrorKind::InvalidInput.into())
+    offset.checked_add(done as u64).ok_or_else(|| {
+        let text = format!("there is no offset {done} bytes behind {offset}");
+        io::Error::new(ErrorKind::InvalidInput, text)
+    })
 }
