@@ -7,6 +7,7 @@ use super::away::Role;
 use super::idle::Work;
 use super::slow;
 use super::worker::Worker;
+use crate::loom::RING_CAPACITY;
 use crate::loom::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::loom::sync::atomic::fence;
 use crate::queue::IntrusiveList;
@@ -14,6 +15,12 @@ use crate::task::{Header, Runnable};
 
 /// How many tasks in a row may come from the LIFO slot before the ring has its turn.
 const LIFO_STREAK: u32 = 16;
+/// While so many tasks wait in the injector, the tasks that a dispatch wakes queue behind them. In the ring
+/// they would be polled first, and with many ready sockets the ring is never empty. Fewer tasks are soon
+/// taken, one at each turn of the injector.
+const BACKLOG: usize = RING_CAPACITY.div_ceil(32);
+/// A dispatch gives so many tasks at once to the injector, as many as a ring that overflows.
+const BEHIND: usize = RING_CAPACITY / 2;
 
 /// Tasks out of the queues.
 impl Worker {
@@ -263,9 +270,31 @@ impl Worker {
     /// there is no other worker. But in a runtime without LIFO slots, this is like
     /// [`push_back`](Self::push_back).
     fn push_in_order(&self, task: Runnable) {
+        if self.shared().injector.len() >= BACKLOG && self.is_dispatching.get() {
+            return self.push_behind(task);
+        }
         match self.shared().config.has_lifo_slot {
             true => self.push_to_ring(task),
             false => self.push_back(task),
+        }
+    }
+
+    /// Queues a task in the injector, together with others, at the end of the dispatch or before.
+    #[cold]
+    #[inline(never)]
+    fn push_behind(&self, task: Runnable) {
+        self.behind.borrow_mut().push_task(task);
+        if self.behind.borrow().len() >= BEHIND {
+            self.give_behind();
+        }
+    }
+
+    /// Gives the injector the tasks that have to queue there.
+    pub(super) fn give_behind(&self) {
+        let behind = self.behind.replace(IntrusiveList::new());
+        if !behind.is_empty() {
+            self.shared().injector.push_batch(behind);
+            self.share_if_worth();
         }
     }
 

@@ -8,6 +8,7 @@ use super::poll_begin::PollBegin;
 use crate::driver::foreign::ForeignWakes;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::memory::Magazine;
+use crate::queue::IntrusiveList;
 use crate::scheduler::away::Role;
 use crate::scheduler::away::marks::Report;
 use crate::scheduler::hints::linger::Linger;
@@ -17,6 +18,7 @@ use crate::scheduler::idle::Idle;
 use crate::scheduler::owner::OwnJobs;
 use crate::scheduler::processor::{Processor, Sighting};
 use crate::scheduler::shared::Shared;
+use crate::task::Header;
 use crate::util::rand::FastRand;
 
 /// The thread is in a `block_in_place`, or in a call that sleeps, such as `block_on`.
@@ -76,6 +78,10 @@ pub struct Worker {
     /// runtimes, as in Tokio. On others it is so while the worker dispatches events and timers; one
     /// notification follows at the end.
     pub(in crate::scheduler) is_fifo: Cell<bool>,
+    /// Whether the worker dispatches events and timers, or sleeps until there are some.
+    pub(in crate::scheduler) is_dispatching: Cell<bool>,
+    /// The tasks of this dispatch that have to queue in the injector; see `push_in_order`.
+    pub(in crate::scheduler) behind: RefCell<IntrusiveList<Header>>,
     /// The references to the shared state that this thread has taken, less those that it has dropped; see
     /// `reference.rs`.
     references: Cell<i64>,
@@ -142,6 +148,8 @@ impl Worker {
             ),
             is_for_good: false,
             is_fifo: Cell::new(state.is_current_thread() || !state.config.has_lifo_slot),
+            is_dispatching: Cell::new(false),
+            behind: RefCell::new(IntrusiveList::new()),
             references: Cell::new(0),
             sighting: Cell::new(None),
             foreign: RefCell::new(ForeignWakes::new()),

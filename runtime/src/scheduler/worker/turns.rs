@@ -251,8 +251,11 @@ impl Worker {
     /// Foreign wakers are kept for [`call_foreign`](Self::call_foreign).
     pub(in crate::scheduler) fn dispatch<R>(&self, f: impl FnOnce(&mut ForeignWakes) -> R) -> R {
         let was_fifo = self.is_fifo.replace(true);
+        self.is_dispatching.set(true);
         let result = f(&mut self.foreign.borrow_mut());
+        self.is_dispatching.set(false);
         self.is_fifo.set(was_fifo);
+        self.give_behind();
         result
     }
 
