@@ -6,6 +6,7 @@ mod support;
 
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -192,6 +193,25 @@ fn without_permission_there_is_an_error() {
     }
 }
 
+/// Opens `path` until there is no descriptor left, then makes `call`. The monitor opens a file now and then.
+/// If the call succeeds because the monitor has just closed one, this begins again.
+async fn without_descriptors<T>(
+    path: &Path,
+    others: &mut Vec<fs::File>,
+    call: impl AsyncFn() -> std::io::Result<T>,
+) -> std::io::Result<T> {
+    for _ in 0..100 {
+        while let Ok(other) = fs::File::open(path).await {
+            others.push(other);
+        }
+        let result = call().await;
+        if result.is_err() {
+            return result;
+        }
+    }
+    panic!("a hundred times a descriptor was left");
+}
+
 #[test]
 fn too_many_open_files_are_an_error() {
     if !in_child("too_many_open_files_are_an_error", &[]) {
@@ -205,20 +225,19 @@ fn too_many_open_files_are_an_error() {
             let file = fs::File::open(&path).await.unwrap();
             let mut others = Vec::new();
             support::limit(libc::RLIMIT_NOFILE, 64);
-            let full = loop {
-                match fs::File::open(&path).await {
-                    Ok(other) => others.push(other),
-                    Err(error) => break error,
-                }
-            };
             let emfile = Some(libc::EMFILE);
             let kind = std::io::Error::from_raw_os_error(libc::EMFILE).kind();
-            check_error::<()>(Err(full), kind, emfile, &["open", "/file\""]);
-            check_error(fs::read(&path).await, kind, emfile, &["read", "/file\""]);
-            check_error(fs::write(&path, "").await, kind, emfile, &["write", "/file\""]);
-            check_error(fs::read_dir(dir.path()).await, kind, emfile, &["read directory"]);
-            assert_eq!(file.try_clone().await.unwrap_err().raw_os_error(), emfile);
-            assert_eq!(fs::metadata(&path).await.unwrap().len(), 5, "that needs none");
+            let open = without_descriptors(&path, &mut others, async || fs::File::open(&path).await).await;
+            check_error(open, kind, emfile, &["open", "/file\""]);
+            let read = without_descriptors(&path, &mut others, async || fs::read(&path).await).await;
+            check_error(read, kind, emfile, &["read", "/file\""]);
+            let write = without_descriptors(&path, &mut others, async || fs::write(&path, "").await).await;
+            check_error(write, kind, emfile, &["write", "/file\""]);
+            let list = without_descriptors(&path, &mut others, async || fs::read_dir(dir.path()).await).await;
+            check_error(list, kind, emfile, &["read directory"]);
+            let clone = without_descriptors(&path, &mut others, async || file.try_clone().await).await;
+            assert_eq!(clone.unwrap_err().raw_os_error(), emfile);
+            assert!(fs::metadata(&path).await.is_ok(), "that needs none");
             others.clear();
             assert_eq!(fs::read(&path).await.unwrap(), b"hello");
         });
