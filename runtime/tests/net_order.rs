@@ -10,7 +10,8 @@ use runtime::io::{AsyncReadExt, AsyncWriteExt};
 use runtime::net::UnixStream;
 use support::{builder, watchdog};
 
-/// Pairs of sockets that pass a byte to and fro. More tasks are ready at a time than the driver has turns for.
+/// Pairs of sockets that pass a byte to and fro. One socket of each pair is ready at any time: more than are
+/// polled between two turns of the driver.
 const PAIRS: usize = 200;
 const QUEUED: usize = 150;
 
