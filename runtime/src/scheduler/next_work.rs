@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::away::Role;
 use super::idle::Work;
 use super::slow;
-use super::worker::Worker;
+use super::worker::{Dispatching, Worker};
 use crate::loom::RING_CAPACITY;
 use crate::loom::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::loom::sync::atomic::fence;
@@ -270,7 +270,7 @@ impl Worker {
     /// there is no other worker. But in a runtime without LIFO slots, this is like
     /// [`push_back`](Self::push_back).
     fn push_in_order(&self, task: Runnable) {
-        if self.shared().injector.len() >= BACKLOG && self.is_dispatching.get() {
+        if self.shared().injector.len() >= BACKLOG && self.dispatching.get() != Dispatching::No {
             return self.push_behind(task);
         }
         match self.shared().config.has_lifo_slot {
@@ -283,6 +283,7 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn push_behind(&self, task: Runnable) {
+        self.dispatching.set(Dispatching::Behind);
         self.behind.borrow_mut().push_task(task);
         if self.behind.borrow().len() >= BEHIND {
             self.give_behind();
@@ -290,12 +291,10 @@ impl Worker {
     }
 
     /// Gives the injector the tasks that have to queue there.
+    #[cold]
     pub(super) fn give_behind(&self) {
-        let behind = self.behind.replace(IntrusiveList::new());
-        if !behind.is_empty() {
-            self.shared().injector.push_batch(behind);
-            self.share_if_worth();
-        }
+        self.shared().injector.push_batch(self.behind.replace(IntrusiveList::new()));
+        self.share_if_worth();
     }
 
     #[inline(never)]

@@ -31,4 +31,4 @@ mod run;
 mod sleep;
 mod turns;
 
-pub use identity::Worker;
+pub use identity::{Dispatching, Worker};

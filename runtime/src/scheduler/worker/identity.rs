@@ -28,6 +28,17 @@ pub(super) const COMPUTING: u8 = 2;
 /// The thread was marked as blocked. Another thread may have unmarked it since.
 pub(super) const MARKED: u8 = 4;
 
+/// Where a worker queues the tasks that it wakes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dispatching {
+    /// As it wakes them, or as `is_fifo` says.
+    No,
+    /// It dispatches events and timers, or sleeps until there are some. They are queued in order.
+    InOrder,
+    /// As above, and some of them have to queue in the injector, behind older ones.
+    Behind,
+}
+
 /// What only the worker's own thread touches. The pointers make it neither `Send` nor `Sync`, so it stays on
 /// the thread that made it.
 #[derive(Debug)]
@@ -78,8 +89,7 @@ pub struct Worker {
     /// runtimes, as in Tokio. On others it is so while the worker dispatches events and timers; one
     /// notification follows at the end.
     pub(in crate::scheduler) is_fifo: Cell<bool>,
-    /// Whether the worker dispatches events and timers, or sleeps until there are some.
-    pub(in crate::scheduler) is_dispatching: Cell<bool>,
+    pub(in crate::scheduler) dispatching: Cell<Dispatching>,
     /// The tasks of this dispatch that have to queue in the injector; see `push_in_order`.
     pub(in crate::scheduler) behind: RefCell<IntrusiveList<Header>>,
     /// The references to the shared state that this thread has taken, less those that it has dropped; see
@@ -148,7 +158,7 @@ impl Worker {
             ),
             is_for_good: false,
             is_fifo: Cell::new(state.is_current_thread() || !state.config.has_lifo_slot),
-            is_dispatching: Cell::new(false),
+            dispatching: Cell::new(Dispatching::No),
             behind: RefCell::new(IntrusiveList::new()),
             references: Cell::new(0),
             sighting: Cell::new(None),

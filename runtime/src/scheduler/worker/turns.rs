@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::identity::{COMPUTING, Worker};
+use super::identity::{COMPUTING, Dispatching, Worker};
 use super::poll_begin::PollBegin;
 use crate::driver::foreign::ForeignWakes;
 use crate::loom::MEASURES_POLLS;
@@ -251,11 +251,12 @@ impl Worker {
     /// Foreign wakers are kept for [`call_foreign`](Self::call_foreign).
     pub(in crate::scheduler) fn dispatch<R>(&self, f: impl FnOnce(&mut ForeignWakes) -> R) -> R {
         let was_fifo = self.is_fifo.replace(true);
-        self.is_dispatching.set(true);
+        self.dispatching.set(Dispatching::InOrder);
         let result = f(&mut self.foreign.borrow_mut());
-        self.is_dispatching.set(false);
         self.is_fifo.set(was_fifo);
-        self.give_behind();
+        if self.dispatching.replace(Dispatching::No) == Dispatching::Behind {
+            self.give_behind();
+        }
         result
     }
 
