@@ -28,9 +28,10 @@ start_redis() {
     redis-server --port "$port" --bind 127.0.0.1 --save "" --appendonly no --dir "$SERVERS" \
         --daemonize no >"$SERVERS/redis.log" 2>&1 &
     REDIS_PID=$!
-    for tries in {1..100}; do
+    for tries in {1..600}; do
         ! redis-cli -p "$port" ping >/dev/null 2>&1 || break
         kill -0 "$REDIS_PID" || { cat "$SERVERS/redis.log" >&2; exit 1; }
+        ((tries < 600)) || { echo "redis-server does not answer" >&2; exit 1; }
         sleep 0.1
     done
     REDIS=127.0.0.1:$port

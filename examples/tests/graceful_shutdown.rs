@@ -11,8 +11,10 @@ fn an_answer_that_was_begun_is_sent_and_idle_connections_end() {
     let server = Server::start("graceful_shutdown");
     let (mut busy, mut idle) = (server.connect(), server.connect());
     assert_eq!(idle.ask("one"), "done: one\n");
-    busy.write("two\n");
-    // Both connections have been accepted; this leaves time for the line to be read.
+    busy.write("one\ntwo\n");
+    assert_eq!(busy.line(), "done: one\n");
+    // Both connections have been accepted. The second line came with the first; this leaves time for it to be
+    // read.
     std::thread::sleep(std::time::Duration::from_millis(300));
     let ended = server.stop();
     assert_eq!(idle.line(), "");

@@ -13,7 +13,8 @@ fn the_first_wins_and_no_item_of_a_batch_is_lost() {
         "select: the hare is first\n",
         "timeout: deadline has elapsed\n",
         "interval: a late tick of ",
-        "batch: [7] at the end\n",
+        // At the end, or by time on a busy machine.
+        "batch: [7] ",
     ] {
         assert!(text.contains(line), "{line:?} is not in {text:?}");
     }

@@ -11,12 +11,12 @@ use std::time::Duration;
 use runtime::Runtime;
 use runtime::sync::Notify;
 use runtime::task::coop;
-use support::{build, watchdog};
+use support::{build, builder, watchdog};
 
 /// Runtimes with one thread for tasks: what starves there, starves.
 fn single(test: impl Fn(&Runtime)) {
     for workers in [0, 1] {
-        test(&build(workers));
+        test(&builder(workers).spare_workers(0).build().unwrap());
     }
 }
 

@@ -9,7 +9,7 @@ use std::thread;
 
 use parking_lot::Mutex;
 use runtime::{Compute, Runtime, parallel};
-use support::{Drops, Gate, build, text_of, until, watchdog};
+use support::{Drops, Gate, build, builder, text_of, until, watchdog};
 
 /// A computation that never ends by itself, and how often its parts have begun.
 struct Endless {
@@ -119,7 +119,7 @@ fn the_handle_may_be_dropped_in_a_destructor_and_while_unwinding() {
 #[test]
 fn one_that_has_not_begun_is_dropped_unrun() {
     let _watchdog = watchdog();
-    let runtime = build(1);
+    let runtime = builder(1).spare_workers(0).build().unwrap();
     let gate = Gate::default();
     let wait = gate.clone();
     let (busy, drops) = (Gate::default(), Drops::default());
@@ -288,7 +288,8 @@ fn once_cancelled_no_other_half_is_begun() {
         };
         parallel::join(|| tree(depth - 1, first, leaves, drops), right);
     }
-    let runtime = build(1);
+    // No spare worker: it would run other halves while the only worker waits.
+    let runtime = builder(1).spare_workers(0).build().unwrap();
     let (started, gate) = (Gate::default(), Gate::default());
     let (open, wait) = (started.clone(), gate.clone());
     let (leaves, drops) = (Arc::new(AtomicUsize::new(0)), Drops::default());

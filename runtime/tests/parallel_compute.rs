@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use runtime::{Builder, Compute, Handle, compute, parallel};
-use support::{Drops, Gate, KINDS, LIMIT, build, each_kind, text_of, until, watchdog};
+use support::{Drops, Gate, KINDS, LIMIT, build, builder, each_kind, text_of, until, watchdog};
 
 fn fib(n: u32) -> u64 {
     if n < 2 {
@@ -261,7 +261,7 @@ fn after_the_shutdown_it_is_cancelled_unrun() {
 #[test]
 fn a_shutdown_ends_computations_that_run_and_those_that_wait() {
     let _watchdog = watchdog();
-    let runtime = build(2);
+    let runtime = builder(2).spare_workers(0).build().unwrap();
     let drops = Drops::default();
     let started = Arc::new(AtomicUsize::new(0));
     let computations: Vec<_> = (0..10)

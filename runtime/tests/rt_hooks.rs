@@ -31,6 +31,7 @@ fn a_naming_function_is_asked_once_a_thread() {
     let names = Arc::new(Mutex::new(HashSet::new()));
     let seen = names.clone();
     let runtime = builder(3)
+        .spare_workers(0)
         .thread_name_fn(move || format!("mine-{}", next.fetch_add(1, SeqCst)))
         .on_thread_start(move || assert!(seen.lock().insert(thread_name())))
         .build()
@@ -50,6 +51,7 @@ fn start_and_stop_are_called_on_each_thread() {
         let calls = Arc::new(AtomicUsize::new(0));
         let (started, stopped) = (calls.clone(), calls.clone());
         let runtime = builder(workers)
+            .spare_workers(0)
             .on_thread_start(move || {
                 started.fetch_add(1, SeqCst);
                 assert!(start.lock().insert(std::thread::current().id()));

@@ -97,7 +97,7 @@ fn queues_and_live_tasks_are_seen() {
 fn the_count_of_parks_and_unparks_is_odd_while_a_worker_sleeps() {
     let _watchdog = watchdog();
     for workers in KINDS {
-        let runtime = build(workers);
+        let runtime = builder(workers).spare_workers(0).build().unwrap();
         let metrics = runtime.metrics();
         let counts = || (0..metrics.num_workers()).map(|worker| metrics.worker_park_unpark_count(worker));
         if workers > 0 {
@@ -108,7 +108,10 @@ fn the_count_of_parks_and_unparks_is_odd_while_a_worker_sleeps() {
         let view = metrics.clone();
         let own = async move { view.worker_park_unpark_count(runtime::runtime::worker_index().unwrap()) };
         assert_eq!(runtime.block_on(runtime.spawn(own)).unwrap() % 2, 0);
-        runtime.block_on(async { runtime::time::sleep(Duration::from_millis(1)).await });
+        until("a thread has slept", || {
+            runtime.block_on(async { runtime::time::sleep(Duration::from_millis(1)).await });
+            counts().sum::<u64>() > 0
+        });
         drop(runtime);
         assert!(counts().all(|count| count % 2 == 0 && count > 0), "{:?}", counts().collect::<Vec<_>>());
         let parks = (0..metrics.num_workers()).map(|worker| metrics.worker_park_count(worker));

@@ -37,7 +37,8 @@ fn with_journal(builder: &mut Builder) -> (Runtime, Journal) {
 
 fn builders() -> [Builder; 2] {
     let mut many = Builder::new_multi_thread();
-    many.worker_threads(2);
+    // Only permanent workers are looked at.
+    many.worker_threads(2).spare_workers(0);
     [Builder::new_current_thread(), many]
 }
 

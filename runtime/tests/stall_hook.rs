@@ -68,7 +68,8 @@ fn the_hook_names_the_task_that_is_stuck_and_where_it_was_spawned() {
         runtime.block_on(task).unwrap();
         assert_eq!(all.len(), 1, "{all:?}");
         let stall = &all[0];
-        assert_eq!((stall.worker(), stall.is_spare()), (0, false));
+        // A spare worker may serve if the only worker had no CPU for a while.
+        assert_eq!(stall.is_spare(), stall.worker() >= 1);
         assert_eq!((stall.spawned_at().file(), stall.spawned_at().line()), (file!(), line));
         assert!(stall.held_for() >= Duration::from_millis(1), "{stall}");
         assert!(runtime.metrics().stall_count() >= 1);

@@ -181,7 +181,7 @@ fn a_waker_may_block_when_a_computation_inside_of_block_in_place_looks_at_the_dr
     let task = runtime.spawn(async {
         let blocks = Arc::new(Blocks(Mutex::new(0)));
         let waker = Waker::from(blocks.clone());
-        let mut sleep = pin!(runtime::time::sleep(Duration::from_millis(2)));
+        let mut sleep = pin!(runtime::time::sleep(Duration::from_millis(100)));
         assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         runtime::task::block_in_place(|| {
             until("the timer rang", || {

@@ -304,7 +304,7 @@ fn a_timers_waker_that_panics_harms_nobody() {
         });
         let waker = bad.waker();
         runtime.block_on(async {
-            let sleep = || Box::pin(runtime::time::sleep(std::time::Duration::from_millis(5)));
+            let sleep = || Box::pin(runtime::time::sleep(std::time::Duration::from_millis(100)));
             let (mut first, second, mut third) = (sleep(), sleep(), sleep());
             assert!(first.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
             assert!(third.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());

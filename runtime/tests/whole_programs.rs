@@ -147,7 +147,7 @@ fn a_foreign_waker_that_blocks_holds_up_nobody_else() {
         let waker = Waker::from(blocking.clone());
         // A timer that a worker fires, with a foreign waker.
         let entered = runtime.enter();
-        let mut sleep = pin!(time::sleep(Duration::from_millis(20)));
+        let mut sleep = pin!(time::sleep(Duration::from_millis(200)));
         drop(entered);
         assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
         until("a worker is in the waker", || blocking.is_entered.load(SeqCst));

@@ -20,6 +20,8 @@ impl Dir {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("runtime-fs-test-{}-{}", std::process::id(), NEXT.fetch_add(1, Relaxed));
         let path = std::env::temp_dir().join(name);
+        // Of an earlier process of this number, which was killed.
+        _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir(&path).unwrap();
         Dir(path)
     }

@@ -41,6 +41,8 @@ impl Folder {
     pub fn new() -> Self {
         let line = std::panic::Location::caller().line();
         let path = std::env::temp_dir().join(format!("runtime-net-{}-{line}", std::process::id()));
+        // Of an earlier process of this number, which was killed.
+        _ = std::fs::remove_dir_all(&path);
         std::fs::create_dir(&path).unwrap();
         Self(path)
     }

@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 
 /// Calls `f` in a computation of a runtime with one worker. So no thief takes its child jobs.
 fn on_a_processor(f: fn(&OwnJobs)) {
-    let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+    let runtime = Builder::new_multi_thread().worker_threads(1).spare_workers(0).build().unwrap();
     let computation = runtime.handle().compute(move || with_own(f));
     runtime.block_on(computation).unwrap();
 }

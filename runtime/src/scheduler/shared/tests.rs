@@ -6,14 +6,15 @@ use crate::{Builder, Runtime};
 #[track_caller]
 fn assert_rests(runtime: &Runtime, sleeping: usize) {
     let begin = Instant::now();
-    while runtime.handle().shared().idle.counts() != (0, sleeping) {
+    // How often in a row the counts were so. A worker that loses its CPU before it searches is in none of
+    // them, and may come later. A sleeping worker that is counted twice is so for good.
+    let mut times = 0;
+    while times < 3 {
         let counts = runtime.handle().shared().idle.counts();
+        times = if counts == (0, sleeping) { times + 1 } else { 0 };
         assert!(begin.elapsed() < Duration::from_secs(20), "searching and sleeping: {counts:?}");
         std::thread::sleep(Duration::from_millis(1));
     }
-    // The counts stay so: a sleeping worker is not counted twice.
-    std::thread::sleep(Duration::from_millis(2));
-    assert_eq!(runtime.handle().shared().idle.counts(), (0, sleeping));
 }
 
 #[test]

@@ -72,7 +72,8 @@ fn assert_is_soon(delay: impl Fn() -> Option<Duration>) {
 
 #[test]
 fn no_worker_samples_while_descriptors_are_registered_and_no_worker_sleeps_in_the_driver() {
-    let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let mut builder = Builder::new_multi_thread();
+    let runtime = builder.worker_threads(1).spare_workers(0).enable_all().build().unwrap();
     let would_sample = |shared: &Shared| {
         let sampling = Sampling::new();
         sampling.is_hurried.set(true);
