@@ -145,7 +145,7 @@ fn a_foreign_waker_that_blocks_holds_up_nobody_else() {
         let blocking =
             Arc::new(BlockingWaker { is_entered: AtomicBool::new(false), is_open: is_open.clone() });
         let waker = Waker::from(blocking.clone());
-        // A timer that a worker fires, with a foreign waker.
+        // A timer that a worker fires, with a foreign waker. By then the monitor rests.
         let entered = runtime.enter();
         let mut sleep = pin!(time::sleep(Duration::from_millis(200)));
         drop(entered);

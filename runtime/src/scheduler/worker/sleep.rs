@@ -64,10 +64,8 @@ impl Worker {
         self.is_searching.set(false);
         // The role is asked for again, behind SleepFence. A thread that widens the role of a spare worker
         // fetches a worker afterwards.
-        if self.has_work(self.ask_role(), is_beside_sampler) {
-            idle.cancel_sleep(self.index);
-            self.is_searching.set(true);
-        } else {
+        let sleeps = !self.has_work(self.ask_role(), is_beside_sampler);
+        if sleeps {
             shared.samplers.wake_if_alone(shared);
             self.sleep();
             if !idle.end_sleep(self.index) {
@@ -75,6 +73,14 @@ impl Worker {
                 self.is_notified.set(true);
                 self.linger.was_woken(shared, self.slept.get());
             }
+        } else {
+            idle.cancel_sleep(self.index);
+            self.is_searching.set(true);
+        }
+        // After the end of the sleep, also if the worker did not sleep after all. Before foreign code: if that
+        // blocks, only the monitor finds it.
+        shared.monitor.worker_woke(&shared.driver);
+        if sleeps {
             self.call_foreign();
             if !self.is_permanent() {
                 self.sort_ring();
@@ -82,8 +88,6 @@ impl Worker {
             self.share_ring();
             self.hand_driver_on();
         }
-        // After the end of the sleep, also if the worker did not sleep after all.
-        shared.monitor.worker_woke(&shared.driver);
         self.run_unpark_hook();
     }
 
@@ -262,8 +266,8 @@ impl Worker {
         }
         self.sleep_on_token(self.sampling.begin_sample());
         shared.samplers.end();
-        self.call_foreign();
         shared.monitor.worker_woke(&shared.driver);
+        self.call_foreign();
         true
     }
 
