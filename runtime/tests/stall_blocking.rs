@@ -40,6 +40,7 @@ fn handlers_that_sleep_do_not_delay_a_health_check() {
     let mut health = Client::connect(serve(&runtime, &Trap::default(), Way::Blocks));
     for _ in 0..3 {
         let handlers = try_to_stick(&runtime, 4, Way::Blocks);
+        until("all handlers block", || handlers.trap.count() == 4);
         health.pings(5);
         handlers.end(&runtime);
     }

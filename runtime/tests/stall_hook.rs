@@ -52,7 +52,9 @@ fn bystander(runtime: &Runtime) -> runtime::task::AbortHandle {
 #[test]
 fn the_hook_names_the_task_that_is_stuck_and_where_it_was_spawned() {
     let _watchdog = watchdog();
-    for way in WAYS {
+    let mut tries = 0;
+    let mut ways = WAYS.iter().copied().peekable();
+    while let Some(&way) = ways.peek() {
         let (runtime, told) = build(1);
         bystander(&runtime);
         let trap = Trap::default();
@@ -68,8 +70,13 @@ fn the_hook_names_the_task_that_is_stuck_and_where_it_was_spawned() {
         runtime.block_on(task).unwrap();
         assert_eq!(all.len(), 1, "{all:?}");
         let stall = &all[0];
-        // A spare worker may serve if the only worker had no CPU for a while.
-        assert_eq!(stall.is_spare(), stall.worker() >= 1);
+        tries += 1;
+        if trap.workers() == 0 && tries < 10 {
+            // The only worker had no CPU for a while, and a spare worker served.
+            continue;
+        }
+        ways.next();
+        assert_eq!((stall.worker(), stall.is_spare()), (0, false));
         assert_eq!((stall.spawned_at().file(), stall.spawned_at().line()), (file!(), line));
         assert!(stall.held_for() >= Duration::from_millis(1), "{stall}");
         assert!(runtime.metrics().stall_count() >= 1);

@@ -279,7 +279,8 @@ impl Worker {
         }
     }
 
-    /// Queues a task in the injector, together with others, at the end of the dispatch or before.
+    /// Queues a task in the injector, together with others, at the end of the dispatch or before. As after an
+    /// overflow of the ring, this worker is awake and comes to the injector itself.
     #[cold]
     #[inline(never)]
     fn push_behind(&self, task: Runnable) {

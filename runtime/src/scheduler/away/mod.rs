@@ -70,9 +70,9 @@
 //! - A worker that goes away does `Leave`. First it is counted, or shows its bit. A SeqCst fence follows.
 //!   Then it looks, and fetches a worker for the work that waits. So of a push and a worker that leaves, one
 //!   sees the other.
-//! - A worker whose ring overflows, or that takes a batch from the injector, may leave sleepers asleep that
-//!   are not needed (`share_if_worth` in `next_work.rs`). It runs the tasks itself. If it is stuck, the
-//!   monitor wakes a sleeper for them (`Rescue`, `Relieve`).
+//! - A worker whose ring overflows, whose dispatch queues tasks in the injector, or that takes a batch from
+//!   there, may leave sleepers asleep that are not needed (`share_if_worth` in `next_work.rs`). It runs the
+//!   tasks itself. If it is stuck, the monitor wakes a sleeper for them (`Rescue`, `Relieve`).
 //! - If the system refuses a thread, the work waits for the other workers. The next push, or the monitor,
 //!   tries again.
 //!

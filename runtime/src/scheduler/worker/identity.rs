@@ -31,7 +31,7 @@ pub(super) const MARKED: u8 = 4;
 /// Where a worker queues the tasks that it wakes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dispatching {
-    /// As it wakes them, or as `is_fifo` says.
+    /// It dispatches nothing, and `is_fifo` says where.
     No,
     /// It dispatches events and timers, or sleeps until there are some. They are queued in order.
     InOrder,
