@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::away::Role;
 use super::idle::Work;
 use super::slow;
-use super::worker::{Dispatching, Worker};
+use super::worker::{PushTo, Worker};
 use crate::loom::RING_CAPACITY;
 use crate::loom::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::loom::sync::atomic::fence;
@@ -258,7 +258,7 @@ impl Worker {
     /// Queues a task that this thread has woken or spawned, to run next.
     #[inline]
     pub fn push(&self, task: Runnable) {
-        if self.is_fifo.get() {
+        if self.push_to.get() != PushTo::LifoSlot {
             return self.push_in_order(task);
         }
         if let Some(displaced) = self.own_queues().push_next(task) {
@@ -270,7 +270,8 @@ impl Worker {
     /// there is no other worker. But in a runtime without LIFO slots, this is like
     /// [`push_back`](Self::push_back).
     fn push_in_order(&self, task: Runnable) {
-        if self.shared().injector.len() >= BACKLOG && self.dispatching.get() != Dispatching::No {
+        let is_dispatching = matches!(self.push_to.get(), PushTo::RingInDispatch | PushTo::BehindInDispatch);
+        if is_dispatching && self.shared().injector.len() >= BACKLOG {
             return self.push_behind(task);
         }
         match self.shared().config.has_lifo_slot {
@@ -284,7 +285,7 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn push_behind(&self, task: Runnable) {
-        self.dispatching.set(Dispatching::Behind);
+        self.push_to.set(PushTo::BehindInDispatch);
         self.behind.borrow_mut().push_task(task);
         if self.behind.borrow().len() >= BEHIND {
             self.give_behind();

@@ -31,4 +31,4 @@ mod run;
 mod sleep;
 mod turns;
 
-pub use identity::{Dispatching, Worker};
+pub use identity::{PushTo, Worker};

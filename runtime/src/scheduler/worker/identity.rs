@@ -28,15 +28,17 @@ pub(super) const COMPUTING: u8 = 2;
 /// The thread was marked as blocked. Another thread may have unmarked it since.
 pub(super) const MARKED: u8 = 4;
 
-/// Where a worker queues the tasks that it wakes.
+/// Where a worker queues the tasks that it wakes and spawns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Dispatching {
-    /// It dispatches nothing, and `is_fifo` says where.
-    No,
-    /// It dispatches events and timers, or sleeps until there are some. They are queued in order.
-    InOrder,
-    /// As above, and some of them have to queue in the injector, behind older ones.
-    Behind,
+pub enum PushTo {
+    /// The LIFO slot: the task is polled next.
+    LifoSlot,
+    /// The ring, in order: the runtime has no LIFO slots, or the worker calls foreign wakers.
+    Ring,
+    /// The ring, in order: the worker dispatches events and timers, or sleeps until there are some.
+    RingInDispatch,
+    /// As above, but some tasks of this dispatch have to queue in the injector, behind older ones.
+    BehindInDispatch,
 }
 
 /// What only the worker's own thread touches. The pointers make it neither `Send` nor `Sync`, so it stays on
@@ -85,11 +87,8 @@ pub struct Worker {
     pub(super) table: Cell<Option<usize>>,
     /// Whether the thread keeps its processor for good, and never runs the loop.
     is_for_good: bool,
-    /// Whether woken tasks are queued in order, without a notification. This is always so on `current_thread`
-    /// runtimes, as in Tokio. On others it is so while the worker dispatches events and timers; one
-    /// notification follows at the end.
-    pub(in crate::scheduler) is_fifo: Cell<bool>,
-    pub(in crate::scheduler) dispatching: Cell<Dispatching>,
+    /// Where woken tasks go. On `current_thread` runtimes they are always queued in order, as in Tokio.
+    pub(in crate::scheduler) push_to: Cell<PushTo>,
     /// The tasks of this dispatch that have to queue in the injector; see `push_in_order`.
     pub(in crate::scheduler) behind: RefCell<IntrusiveList<Header>>,
     /// The references to the shared state that this thread has taken, less those that it has dropped; see
@@ -157,8 +156,10 @@ impl Worker {
                 Some(index).filter(|&index| index < state.config.workers && !state.config.is_pool),
             ),
             is_for_good: false,
-            is_fifo: Cell::new(state.is_current_thread() || !state.config.has_lifo_slot),
-            dispatching: Cell::new(Dispatching::No),
+            push_to: Cell::new(match state.is_current_thread() || !state.config.has_lifo_slot {
+                true => PushTo::Ring,
+                false => PushTo::LifoSlot,
+            }),
             behind: RefCell::new(IntrusiveList::new()),
             references: Cell::new(0),
             sighting: Cell::new(None),

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::identity::{COMPUTING, Dispatching, Worker};
+use super::identity::{COMPUTING, PushTo, Worker};
 use super::poll_begin::PollBegin;
 use crate::driver::foreign::ForeignWakes;
 use crate::loom::MEASURES_POLLS;
@@ -250,11 +250,9 @@ impl Worker {
     /// Runs `f`, which wakes many tasks. The tasks are queued in order, without a notification for each.
     /// Foreign wakers are kept for [`call_foreign`](Self::call_foreign).
     pub(in crate::scheduler) fn dispatch<R>(&self, f: impl FnOnce(&mut ForeignWakes) -> R) -> R {
-        let was_fifo = self.is_fifo.replace(true);
-        self.dispatching.set(Dispatching::InOrder);
+        let before = self.push_to.replace(PushTo::RingInDispatch);
         let result = f(&mut self.foreign.borrow_mut());
-        self.is_fifo.set(was_fifo);
-        if self.dispatching.replace(Dispatching::No) == Dispatching::Behind {
+        if self.push_to.replace(before) == PushTo::BehindInDispatch {
             self.give_behind();
         }
         result
@@ -286,9 +284,9 @@ impl Worker {
     fn call_what_is_foreign(&self) {
         self.stop_searching_if_so();
         let foreign = self.foreign.borrow_mut().take();
-        let was_fifo = self.is_fifo.replace(true);
+        let before = self.push_to.replace(PushTo::Ring);
         foreign.wake_all();
-        self.is_fifo.set(was_fifo);
+        self.push_to.set(before);
         let report = self.report.borrow_mut().take();
         report.into_iter().for_each(Report::deliver);
     }
