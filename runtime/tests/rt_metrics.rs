@@ -120,6 +120,23 @@ fn the_count_of_parks_and_unparks_is_odd_while_a_worker_sleeps() {
 }
 
 #[test]
+fn a_worker_inside_of_a_long_poll_is_busy() {
+    let _watchdog = watchdog();
+    for workers in KINDS {
+        // The time of a spare worker has no number.
+        let runtime = builder(workers).spare_workers(0).build().unwrap();
+        let metrics = runtime.metrics();
+        let task = runtime.spawn(async move {
+            let worker = runtime::runtime::worker_index().unwrap();
+            let busy = || metrics.worker_total_busy_duration(worker);
+            let before = busy();
+            until("the poll is counted", || busy() > before + Duration::from_millis(2));
+        });
+        runtime.block_on(task).unwrap();
+    }
+}
+
+#[test]
 fn time_after_the_last_sleep_is_counted_as_busy_at_the_end() {
     let _watchdog = watchdog();
     for workers in KINDS {

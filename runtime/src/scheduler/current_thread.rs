@@ -99,7 +99,7 @@ impl Taken {
 
 impl Drop for Taken {
     fn drop(&mut self) {
-        self.worker.count_busy();
+        self.worker.end_busy();
         let shared = self.worker.shared();
         // SAFETY: (1) the caller of `block_on` has a reference. (2) The number is the worker's own count.
         unsafe { shared.add_references(self.worker.take_references()) };

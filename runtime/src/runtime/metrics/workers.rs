@@ -257,7 +257,7 @@ impl RuntimeMetrics {
     /// [busy duration](Self::worker_total_busy_duration), divided by its number of
     /// [polls](Self::worker_poll_count). Before the first poll it returns the whole busy duration.
     ///
-    /// The busy duration contains the worker's own work between polls, and ends with the worker's last sleep.
+    /// The busy duration contains the worker's own work between polls, and a poll that has not ended.
     /// [`enable_metrics_poll_time_histogram`](crate::Builder::enable_metrics_poll_time_histogram) measures
     /// each poll.
     ///
@@ -350,10 +350,12 @@ impl RuntimeMetrics {
         self.poll_times(worker).map_or(0, |histogram| histogram.count(bucket))
     }
 
-    /// Returns the time that the worker has not been asleep, up to the beginning of its last sleep, or to the
-    /// end of its thread.
+    /// Returns the time that the worker has not been asleep, up to now. Its growth in a second is the
+    /// worker's load, also while the worker is inside of a long poll.
     ///
-    /// The worker of a `current_thread` runtime ends with each `block_on`.
+    /// The worker of a `current_thread` runtime is busy only within `block_on`.
+    ///
+    /// Tokio's worker counts the time when it goes to sleep, or sees to events and timers.
     ///
     /// # Panics
     /// If there is no such worker.
@@ -368,7 +370,7 @@ impl RuntimeMetrics {
     /// ```
     #[track_caller]
     pub fn worker_total_busy_duration(&self, worker: usize) -> Duration {
-        self.worker(worker).busy()
+        self.worker(worker).busy.get()
     }
 
     fn poll_times(&self, worker: usize) -> Option<&Histogram> {

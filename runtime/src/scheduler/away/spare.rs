@@ -192,7 +192,7 @@ impl Worker {
         loop {
             let timeout = give_up.map(|give_up| give_up.saturating_duration_since(Instant::now()));
             let metrics = &self.processor().metrics;
-            self.count_busy();
+            self.end_busy();
             metrics.parks.add(1);
             metrics.sleep_changes.add(1);
             let mut report = None;

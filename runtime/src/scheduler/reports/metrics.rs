@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A number that one thread at a time increments and any thread reads.
 #[derive(Debug, Default)]
@@ -18,6 +18,61 @@ impl Counter {
 
     pub fn get(&self) -> u64 {
         self.0.load(Relaxed)
+    }
+}
+
+/// The bit of a [`BusyTime`] that is set while the worker is busy.
+const BUSY: u64 = 1 << 63;
+
+/// For how long a worker has been busy, up to now: also while it is busy.
+///
+/// All times are in nanoseconds since `created`. While the worker is not busy, `word` is its busy time. While
+/// it is busy, `word` is [`BUSY`] plus the time that it has *not* been busy, so the rest of the time that
+/// has passed is its busy time. One word, so that a reader never counts the present stretch twice.
+#[derive(Debug)]
+pub struct BusyTime {
+    created: Instant,
+    word: AtomicU64,
+    /// The highest result of [`get`](Self::get): a reader may look at the clock after the worker did that is
+    /// about to end its stretch.
+    highest: AtomicU64,
+}
+
+impl Default for BusyTime {
+    fn default() -> Self {
+        Self { created: Instant::now(), word: AtomicU64::new(0), highest: AtomicU64::new(0) }
+    }
+}
+
+impl BusyTime {
+    /// The worker is busy from `now` on, or goes on being so. Only one thread at a time may call this, or
+    /// [`end`](Self::end).
+    pub fn begin(&self, now: Instant) {
+        let idle = self.nanos(now).saturating_sub(self.until(now));
+        // Relaxed, here and below: a number by itself.
+        self.word.store(idle | BUSY, Relaxed);
+    }
+
+    /// The worker is not busy from `now` on.
+    pub fn end(&self, now: Instant) {
+        self.word.store(self.until(now), Relaxed);
+    }
+
+    /// The busy time until now. Never falls.
+    pub fn get(&self) -> Duration {
+        let nanos = self.until(Instant::now());
+        Duration::from_nanos(self.highest.fetch_max(nanos, Relaxed).max(nanos))
+    }
+
+    fn until(&self, now: Instant) -> u64 {
+        match self.word.load(Relaxed) {
+            word if word & BUSY == 0 => word,
+            word => self.nanos(now).saturating_sub(word & !BUSY),
+        }
+    }
+
+    fn nanos(&self, now: Instant) -> u64 {
+        now.saturating_duration_since(self.created).as_nanos() as u64
     }
 }
 
@@ -57,9 +112,8 @@ pub struct WorkerMetrics {
     pub yields: Counter,
     /// Times its ring overflowed into the injector.
     pub overflows: Counter,
-    /// Nanoseconds from the end of a sleep to the beginning of the next, or to the end of the worker's
-    /// thread.
-    pub busy_ns: Counter,
+    /// The time that it was not asleep.
+    pub busy: BusyTime,
 }
 
 impl WorkerMetrics {
@@ -91,9 +145,5 @@ impl WorkerMetrics {
     /// thread begins or ends.
     pub fn parks_and_unparks_without_thread(&self) -> u64 {
         (self.sleep_changes.get() & !NO_THREAD) - 1
-    }
-
-    pub fn busy(&self) -> Duration {
-        Duration::from_nanos(self.busy_ns.get())
     }
 }

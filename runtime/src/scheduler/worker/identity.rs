@@ -133,6 +133,7 @@ impl Worker {
             None => FastRand::new(),
         };
         let now = Instant::now();
+        processor.metrics.busy.begin(now);
         Self {
             shared,
             index,

@@ -194,23 +194,22 @@ impl Worker {
         });
     }
 
-    /// Counts the time since the last sleep as busy. Returns the present time, and how long the worker was
-    /// busy.
-    pub(in crate::scheduler) fn count_busy(&self) -> (Instant, Duration) {
+    /// The worker is not busy any more. Returns the present time, and how long the worker was busy.
+    pub(in crate::scheduler) fn end_busy(&self) -> (Instant, Duration) {
         let now = Instant::now();
-        let busy = now.saturating_duration_since(self.awake_since.replace(now));
-        self.processor().metrics.busy_ns.add(busy.as_nanos() as u64);
-        (now, busy)
+        self.processor().metrics.busy.end(now);
+        (now, now.saturating_duration_since(self.awake_since.get()))
     }
 
     /// The worker is busy since `now`.
     pub(in crate::scheduler) fn begin_busy(&self, now: Instant) {
         self.awake_since.set(now);
+        self.processor().metrics.busy.begin(now);
     }
 
     /// The last that a worker's thread does with the worker's counters.
     pub(in crate::scheduler) fn end_counters(&self) {
-        self.count_busy();
+        self.end_busy();
         self.processor().metrics.thread_begins_or_ends();
     }
 
@@ -218,7 +217,7 @@ impl Worker {
     fn sleeping(&self, sleep: impl FnOnce(&mut ForeignWakes)) {
         let metrics = &self.processor().metrics;
         metrics.parks.add(1);
-        let (start, busy) = self.count_busy();
+        let (start, busy) = self.end_busy();
         self.linger.sleeps();
         self.reinforcement.sleeps(self.processor().tick(), busy);
         self.lend_table();
