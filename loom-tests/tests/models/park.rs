@@ -46,7 +46,7 @@ fn two_unparks(is_in_driver_first: bool) {
         while !flags.iter().all(|flag| flag.load(Relaxed)) {
             if is_in_driver {
                 let mut poller = driver.try_become_poller(0).expect("no other thread polls");
-                parker.park_in_driver(|| poller.sleep(None, &mut ForeignWakes::new()));
+                parker.park_in_driver(|| poller.sleep(None, &ForeignWakes::new()));
             } else {
                 parker.park(None);
             }
@@ -222,7 +222,7 @@ fn a_foreign_timer(has_far_timer: bool) {
         });
         // Goes to sleep again and again until it sees the timer, as a worker does.
         while driver.time().unwrap().earliest() > NEAR {
-            driver.try_become_poller(0).expect("no other thread polls").sleep(None, &mut ForeignWakes::new());
+            driver.try_become_poller(0).expect("no other thread polls").sleep(None, &ForeignWakes::new());
         }
         foreign.join().unwrap();
         drop(far);
@@ -251,7 +251,7 @@ fn a_worker_sleeps_untimed_only_if_the_poller_is_up_in_time() {
                 _ = driver
                     .try_become_poller(1)
                     .expect("no other thread polls")
-                    .sleep(None, &mut ForeignWakes::new())
+                    .sleep(None, &ForeignWakes::new())
             }
         });
         let (timer, _) = Timer::register(&driver, 0, NEAR);

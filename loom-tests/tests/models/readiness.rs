@@ -100,14 +100,14 @@ fn no_event_is_lost(clear: impl Fn(&Source, ReadyEvent) + Copy + Send + Sync + '
 
 /// A turn of the driver, which wakes foreign wakers at its end.
 fn dispatch(source: &Arc<Source>, ready: Ready) {
-    let mut foreign = ForeignWakes::new();
-    Source::dispatch(source, ready, &mut foreign);
+    let foreign = ForeignWakes::new();
+    Source::dispatch(source, ready, &foreign);
     foreign.wake_all();
 }
 
 fn shut_down(source: &Arc<Source>) {
-    let mut foreign = ForeignWakes::new();
-    Source::shut_down(source, &mut foreign);
+    let foreign = ForeignWakes::new();
+    Source::shut_down(source, &foreign);
     foreign.wake_all();
 }
 

@@ -68,15 +68,15 @@ impl Gate {
 
 /// A turn of the driver, which wakes foreign wakers at its end.
 fn fire(shard: &Shard, now: Deadline) -> usize {
-    let mut foreign = ForeignWakes::new();
-    let fired = shard.fire(now, &mut foreign);
+    let foreign = ForeignWakes::new();
+    let fired = shard.fire(now, &foreign);
     foreign.wake_all();
     fired
 }
 
 fn shut_down(shard: &Shard) {
-    let mut foreign = ForeignWakes::new();
-    shard.shut_down(&mut foreign);
+    let foreign = ForeignWakes::new();
+    shard.shut_down(&foreign);
     foreign.wake_all();
 }
 

@@ -26,6 +26,11 @@ pub enum ThreadName {
 }
 
 impl ThreadName {
+    /// Whether foreign code makes the names.
+    pub fn is_made(&self) -> bool {
+        matches!(self, Self::Made(_))
+    }
+
     /// The name of the next thread.
     pub fn next(&self) -> io::Result<String> {
         let name = match self {

@@ -14,6 +14,8 @@ use crate::util::affinity::{self, Pins};
 
 /// The name of the monitor's thread.
 const MONITOR_NAME: &str = "runtime-monitor";
+/// The name of a thread that calls foreign code in another thread's place.
+const HELPER_NAME: &str = "runtime-helper";
 /// The default of `event_interval` and of `global_queue_interval`, in rounds of a worker's loop. The number
 /// is prime, as in Go, so that no periodic load falls in step with it.
 pub const INTERVAL: u32 = 61;
@@ -110,6 +112,14 @@ impl Config {
     /// The system's error if it refuses the thread.
     pub fn start_monitor(&self, main: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
         start(MONITOR_NAME.to_owned(), None, self.unpinned(Box::new(main)))
+    }
+
+    /// Starts a thread for a call of foreign code. It has a name of its own and the default stack size.
+    ///
+    /// # Errors
+    /// The system's error if it refuses the thread.
+    pub fn start_helper(&self, main: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
+        start(HELPER_NAME.to_owned(), None, self.unpinned(Box::new(main)))
     }
 
     /// Wraps `main` for a thread that the calling thread starts. The new thread does not stay on the one CPU

@@ -81,7 +81,7 @@ impl Driver {
     }
 
     /// Fires the timers that are due. Returns how many fired.
-    pub fn fire_timers(&self, foreign: &mut ForeignWakes) -> usize {
+    pub fn fire_timers(&self, foreign: &ForeignWakes) -> usize {
         self.time.as_ref().map_or(0, |time| time.fire_due(foreign))
     }
 
@@ -121,12 +121,12 @@ impl Driver {
 
     /// Wakes every task that waits for a descriptor or a timer, with an error. Refuses new ones from now on.
     pub fn shutdown(&self) {
-        let mut foreign = ForeignWakes::new();
+        let foreign = ForeignWakes::new();
         if let Some(io) = &self.io {
-            io.shutdown(&mut foreign);
+            io.shutdown(&foreign);
         }
         if let Some(time) = &self.time {
-            time.shutdown(&mut foreign);
+            time.shutdown(&foreign);
         }
         foreign.wake_all();
     }
@@ -141,7 +141,7 @@ pub struct PollerGuard<'a> {
 
 impl PollerGuard<'_> {
     /// Dispatches the events that are there, without waiting. Returns their number.
-    pub fn poll(&mut self, foreign: &mut ForeignWakes) -> usize {
+    pub fn poll(&mut self, foreign: &ForeignWakes) -> usize {
         self.poller.turn(Some(Duration::ZERO), foreign)
     }
 
@@ -150,7 +150,7 @@ impl PollerGuard<'_> {
     /// As [`sleep`](Self::sleep), but at PollerAgain it moves the clock, and returns at once if it did. While
     /// the clock may not move, no timer is due. If another thread registers a timer that is the earliest,
     /// that thread unparks this one.
-    pub fn wait(&mut self, foreign: &mut ForeignWakes) -> usize {
+    pub fn wait(&mut self, foreign: &ForeignWakes) -> usize {
         let Some(time) = &self.driver.time else {
             return self.poller.turn(None, foreign);
         };
@@ -166,7 +166,7 @@ impl PollerGuard<'_> {
     ///
     /// If there are many timers, it sleeps a little past the earliest one: see `rate_limiter.rs`. Other
     /// threads are told the timer's own time.
-    pub fn sleep(&mut self, limit: Option<Duration>, foreign: &mut ForeignWakes) -> usize {
+    pub fn sleep(&mut self, limit: Option<Duration>, foreign: &ForeignWakes) -> usize {
         let Some(time) = &self.driver.time else {
             return self.poller.turn(limit, foreign);
         };
@@ -188,7 +188,7 @@ impl PollerGuard<'_> {
         time: &time::TimeDriver,
         deadline: time::Deadline,
         limit: Option<Duration>,
-        foreign: &mut ForeignWakes,
+        foreign: &ForeignWakes,
     ) -> usize {
         let wake_at = self.driver.rate_limiter.wake_at(deadline);
         if !self.poller.set_alarm(time.system_nanos_at(wake_at)) {

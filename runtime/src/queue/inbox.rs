@@ -178,15 +178,13 @@ impl<T: Linked> Inbox<T> {
         is_waiting
     }
 
-    /// Wakes the owner, if it waits, without a push. For the owner's thread: the owner will see what that
-    /// thread did before.
+    /// Takes the owner's waker, if the owner waits. The caller wakes it. For the owner's thread: the owner
+    /// will see what that thread did before.
     ///
     /// A pusher that finds the waker gone relies on this wake, as on that of another pusher.
-    pub fn notify(&self) {
-        let waker = self.waker.lock().waker.take();
-        if let Some(waker) = waker {
-            waker.wake();
-        }
+    #[must_use = "pushers rely on the wake"]
+    pub fn take_waker(&self) -> Option<Waker> {
+        self.waker.lock().waker.take()
     }
 
     /// Drops the waker that was left, if there is one. For an owner that waits no more.

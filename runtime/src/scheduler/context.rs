@@ -16,6 +16,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::ptr::{self, NonNull, null};
+use std::task::Waker;
 
 use crate::coop;
 use crate::job::{Region, Tag};
@@ -213,6 +214,15 @@ pub fn with_worker<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
 #[inline]
 fn worker() -> *const Worker {
     CONTEXT.with(|context| context.worker.get())
+}
+
+/// Wakes `waker`, because a task was woken that its owner polls. In a dispatch a foreign waker is kept; see
+/// [`Worker::wake`].
+pub fn wake(waker: Waker) {
+    with_worker(|worker| match worker {
+        Some(worker) => worker.wake(waker),
+        None => waker.wake(),
+    });
 }
 
 /// Calls `f` with the worker of the runtime `shared` that this thread is, if it is one.

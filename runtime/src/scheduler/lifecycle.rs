@@ -28,11 +28,14 @@
 //! *All workers leave in the end.* They arrive under one lock, so one of them is the last. The last one
 //! closes, unless something is visible or a job is live. If something is visible, the last worker sees to it
 //! itself. The end of the last job unparks all workers (`UncountJob` of `injected.rs`), and the last worker
-//! to arrive again looks again.
+//! to arrive again looks again. A spare worker that was called counts until its thread is refused; then it
+//! can arrive no more, and all workers are unparked, too.
 //!
 //! *Nothing is left.* The last worker to arrive has seen everything that was visible before. A worker that
 //! takes work takes its arrival back first, so it has not arrived. Later only outside threads push: tasks,
-//! which `FinishTasks` handles, and jobs, which are refused.
+//! which `FinishTasks` handles, and jobs, which are refused; and foreign code that a worker calls on its way
+//! to sleep or back (a hook, a waker, a deadlock handler). Such a push goes into the worker's own queues,
+//! which that worker empties before it leaves.
 //!
 //! # A thread that never leaves
 //! A thread may keep its job processor for good (`use_current_thread`). It runs no loop, so it never arrives,
@@ -177,6 +180,11 @@ impl Worker {
                 break;
             }
             self.take_table_back();
+        }
+        // A hook, a waker or a handler that was called on the way to the last sleep, or behind it, may have
+        // woken tasks. No other thread looks into this worker's queues any more.
+        while let Some(task) = self.own_queues().pop() {
+            self.cancel_task(task);
         }
         // For `FinishTasks`. The end of its sleep has taken the table back.
         self.lend_table();

@@ -41,6 +41,7 @@ use super::job_processor::JobProcessor;
 use super::metrics::WorkerMetrics;
 use super::park::Parker;
 use super::polling::{Polling, Record};
+use crate::driver::foreign::Waking;
 use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::loom::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicUsize};
 use crate::queue::Local;
@@ -70,6 +71,8 @@ pub struct Processor {
     takes_long: AtomicBool,
     pub metrics: WorkerMetrics,
     pub polling: Polling,
+    /// The foreign wakers that the owner is about to wake.
+    pub waking: Waking,
     /// The call sites of the owner's marked blocking calls.
     pub call_sites: CallSites,
     /// The owner's thread, as a [`ThreadProbe`]; 0 before there is a thread.
@@ -112,6 +115,7 @@ impl Processor {
             takes_long: AtomicBool::new(false),
             metrics: WorkerMetrics::new(),
             polling: Polling::new(),
+            waking: Waking::default(),
             call_sites: CallSites::default(),
             thread: AtomicI32::new(0),
             marks: AtomicU32::new(0),

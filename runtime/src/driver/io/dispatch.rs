@@ -13,7 +13,7 @@ use super::source::{Source, SourceKind};
 impl Source {
     /// Adds what the system reports, and wakes the tasks that wait for it. Foreign wakers go to `foreign`.
     #[inline(always)]
-    pub fn dispatch(this: &Arc<Self>, ready: Ready, foreign: &mut ForeignWakes) {
+    pub fn dispatch(this: &Arc<Self>, ready: Ready, foreign: &ForeignWakes) {
         let ready = if ready.is_plain() { ready } else { this.interpret(ready) };
         let wakes = this.readiness.add(ready);
         Self::wake(this, wakes, ready, foreign);
@@ -33,13 +33,13 @@ impl Source {
     }
 
     /// Ends every wait, now and from now on. Foreign wakers go to `foreign`.
-    pub fn shut_down(this: &Arc<Self>, foreign: &mut ForeignWakes) {
+    pub fn shut_down(this: &Arc<Self>, foreign: &ForeignWakes) {
         let wakes = this.readiness.shut_down();
         Self::wake(this, wakes, Ready::ALL, foreign);
     }
 
     #[inline(always)]
-    fn wake(this: &Arc<Self>, wakes: Wakes, ready: Ready, foreign: &mut ForeignWakes) {
+    fn wake(this: &Arc<Self>, wakes: Wakes, ready: Ready, foreign: &ForeignWakes) {
         for direction in Direction::BOTH {
             if wakes.slot(direction) {
                 match this.wake_task(direction) {
@@ -69,7 +69,7 @@ impl Source {
     }
 
     #[inline(never)]
-    fn wake_waiters(&self, ready: Ready, foreign: &mut ForeignWakes) {
+    fn wake_waiters(&self, ready: Ready, foreign: &ForeignWakes) {
         let mut left = usize::MAX;
         while left > 0 {
             let mut wakes = WakeList::new();

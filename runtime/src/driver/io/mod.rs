@@ -185,7 +185,7 @@ impl IoDriver {
 
     /// Dispatches what is ready, without waiting, although another thread is the poller; see the module's
     /// docs. Does nothing while a third thread does the same. Foreign wakers go to `foreign`.
-    pub fn poll_nonblocking(&self, foreign: &mut ForeignWakes) {
+    pub fn poll_nonblocking(&self, foreign: &ForeignWakes) {
         let Some(mut nonblocking) = self.nonblocking.try_lock() else {
             return;
         };
@@ -222,7 +222,7 @@ impl IoDriver {
 
     /// Ends every wait, and refuses new sources from now on. Descriptors may still be deregistered. Foreign
     /// wakers go to `foreign`.
-    pub fn shutdown(&self, foreign: &mut ForeignWakes) {
+    pub fn shutdown(&self, foreign: &ForeignWakes) {
         let live = {
             let mut sources = self.sources.lock();
             sources.is_shutdown = true;
@@ -322,7 +322,7 @@ impl IoDriver {
     /// Dispatches the events of a turn. Returns how many of them were of sources. Out of line, so that its
     /// instructions can be counted.
     #[inline(never)]
-    fn dispatch_events(&self, events: &Events, foreign: &mut ForeignWakes) -> usize {
+    fn dispatch_events(&self, events: &Events, foreign: &ForeignWakes) -> usize {
         // Relaxed: published by what the dispatch does. The Release below pairs with `is_quiet`.
         self.is_dispatching.store(true, Relaxed);
         self.see_sources();
@@ -401,7 +401,7 @@ impl Poller<'_> {
     /// Rounds `timeout` up to whole milliseconds, as epoll counts; the [alarm](Self::set_alarm) is more
     /// exact. Aborts the process if epoll is broken, because a runtime that cannot wait can only burn its CPU
     /// or hang.
-    pub fn turn(&mut self, timeout: Option<Duration>, foreign: &mut ForeignWakes) -> usize {
+    pub fn turn(&mut self, timeout: Option<Duration>, foreign: &ForeignWakes) -> usize {
         self.free_released();
         let Inner { poll, events, busy_events, .. } = &mut *self.inner;
         let events = match busy_events {

@@ -61,21 +61,21 @@ fn driver() -> Arc<IoDriver> {
 
 /// Does one turn, and the wakes that it leaves to its caller.
 fn turn_for(poller: &mut Poller<'_>, timeout: Option<Duration>) -> usize {
-    let mut foreign = ForeignWakes::new();
-    let events = poller.turn(timeout, &mut foreign);
+    let foreign = ForeignWakes::new();
+    let events = poller.turn(timeout, &foreign);
     foreign.wake_all();
     events
 }
 
 fn poll_nonblocking(driver: &IoDriver) {
-    let mut foreign = ForeignWakes::new();
-    driver.poll_nonblocking(&mut foreign);
+    let foreign = ForeignWakes::new();
+    driver.poll_nonblocking(&foreign);
     foreign.wake_all();
 }
 
 fn dispatch(source: &super::Arc<Source>, ready: Ready) {
-    let mut foreign = ForeignWakes::new();
-    Source::dispatch(source, ready, &mut foreign);
+    let foreign = ForeignWakes::new();
+    Source::dispatch(source, ready, &foreign);
     foreign.wake_all();
 }
 
@@ -222,8 +222,8 @@ fn a_waker_stays_for_the_next_wait_and_goes_with_the_source() {
     assert_eq!(Arc::strong_count(&other), 2);
     dispatch(&source, Ready::READABLE);
     {
-        let mut foreign = ForeignWakes::new();
-        Source::shut_down(&source, &mut foreign);
+        let foreign = ForeignWakes::new();
+        Source::shut_down(&source, &foreign);
         foreign.wake_all();
     }
     assert_eq!(other.count(), 0, "a source that is gone wakes no task");
@@ -484,8 +484,8 @@ fn shutdown_ends_every_wait_and_refuses_new_sources() {
     let mut listed = Box::pin(source.ready(Ready::WRITABLE));
     assert!(listed.as_mut().poll(&mut Context::from_waker(&list_waker)).is_pending());
     {
-        let mut foreign = ForeignWakes::new();
-        driver.shutdown(&mut foreign);
+        let foreign = ForeignWakes::new();
+        driver.shutdown(&foreign);
         foreign.wake_all();
     }
     assert!(driver.is_shutdown());

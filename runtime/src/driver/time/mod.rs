@@ -119,7 +119,7 @@ impl TimeDriver {
     /// Fires what is due on all wheels, and wakes outside of their locks. Returns how many timers fired.
     ///
     /// Reads the clock once, or not at all if there is no timer.
-    pub fn fire_due(&self, foreign: &mut ForeignWakes) -> usize {
+    pub fn fire_due(&self, foreign: &ForeignWakes) -> usize {
         let earliest = self.earliest();
         if earliest == Deadline::MAX {
             return 0;
@@ -135,7 +135,7 @@ impl TimeDriver {
     }
 
     /// Wakes all waiters. From now on, [`register`](Self::register) returns [`ShutDown`].
-    pub fn shutdown(&self, foreign: &mut ForeignWakes) {
+    pub fn shutdown(&self, foreign: &ForeignWakes) {
         for shard in &self.shards {
             shard.shut_down(foreign);
         }
@@ -284,8 +284,8 @@ impl TimeDriver {
     /// Advances a paused clock, and fires what is due then.
     pub fn advance(&self, duration: Duration) -> Result<(), ClockError> {
         self.clock.advance(duration)?;
-        let mut foreign = ForeignWakes::new();
-        self.fire_due(&mut foreign);
+        let foreign = ForeignWakes::new();
+        self.fire_due(&foreign);
         foreign.wake_all();
         Ok(())
     }

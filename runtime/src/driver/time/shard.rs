@@ -221,7 +221,7 @@ impl Shard {
 
     /// TimerFire for all timers that are due at `now`. Tasks are woken outside of the lock; foreign wakers go
     /// to `foreign`. Returns how many fired.
-    pub fn fire(&self, now: Deadline, foreign: &mut ForeignWakes) -> usize {
+    pub fn fire(&self, now: Deadline, foreign: &ForeignWakes) -> usize {
         let mut fired = 0;
         let mut wakers = WakeList::new();
         let mut is_done = false;
@@ -248,7 +248,7 @@ impl Shard {
     }
 
     /// As [`fire`](Self::fire), for all timers. Nothing can be registered from now on.
-    pub fn shut_down(&self, foreign: &mut ForeignWakes) {
+    pub fn shut_down(&self, foreign: &ForeignWakes) {
         let mut wakers = WakeList::new();
         let mut is_done = false;
         while !is_done {

@@ -70,15 +70,15 @@ fn advance(driver: &TimeDriver, nanos: u64) {
 
 /// Fires what is due, and wakes all wakers.
 fn fire_due(driver: &TimeDriver) -> usize {
-    let mut foreign = ForeignWakes::new();
-    let fired = driver.fire_due(&mut foreign);
+    let foreign = ForeignWakes::new();
+    let fired = driver.fire_due(&foreign);
     foreign.wake_all();
     fired
 }
 
 fn shutdown(driver: &TimeDriver) {
-    let mut foreign = ForeignWakes::new();
-    driver.shutdown(&mut foreign);
+    let foreign = ForeignWakes::new();
+    driver.shutdown(&foreign);
     foreign.wake_all();
 }
 

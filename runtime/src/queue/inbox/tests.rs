@@ -78,13 +78,13 @@ fn a_notification_wakes_without_a_push_and_once() {
     let inbox = Inbox::<Item>::new();
     let bell = Arc::<Bell>::default();
     let waker = Waker::from(bell.clone());
-    inbox.notify();
+    inbox.take_waker().into_iter().for_each(Waker::wake);
     assert!(inbox.wait(&waker));
-    inbox.notify();
-    inbox.notify();
+    inbox.take_waker().into_iter().for_each(Waker::wake);
+    inbox.take_waker().into_iter().for_each(Waker::wake);
     assert_eq!(bell.0.load(Relaxed), 1);
     assert!(inbox.wait(&waker));
-    inbox.notify();
+    inbox.take_waker().into_iter().for_each(Waker::wake);
     assert_eq!(bell.0.load(Relaxed), 2);
 }
 

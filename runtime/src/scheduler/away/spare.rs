@@ -82,9 +82,31 @@ impl Shared {
             Some(Called::Fresh(start)) => start,
         };
         let index = start.index();
-        // If the system refuses the thread, `start` is dropped, and that may be the last worker to leave.
+        if !self.config.thread_name.is_made() {
+            return self.start_spare(start);
+        }
+        // The function that makes the name is foreign code, and this thread may be the monitor, or in a
+        // dispatch.
+        let is_refused = self.run_apart(move |shared| shared.start_spare(start)).is_err();
+        if is_refused {
+            self.spare_is_refused(index);
+        }
+    }
+
+    /// Starts the thread of a spare worker. If the system refuses the thread, `start` is dropped, and that
+    /// may be the last worker to leave.
+    fn start_spare(&self, start: WorkerStart) {
+        let index = start.index();
         if self.config.start_thread(move || start.run()).is_err() {
-            self.away.change(|table| table.refused(index));
+            self.spare_is_refused(index);
+        }
+    }
+
+    fn spare_is_refused(&self, index: usize) {
+        self.away.change(|table| table.refused(index));
+        if self.lifecycle.has_begun() {
+            // The others may all have arrived, and wait for this worker. One of them has to look again.
+            self.unpark_all();
         }
     }
 

@@ -227,7 +227,7 @@ impl OwnJobs {
                 unsafe { awaited.wake_up() };
             }
             if let Host::Owner(worker) = host {
-                worker.call_foreign();
+                worker.call_foreign_elsewhere();
             }
         };
         match host {
@@ -401,7 +401,10 @@ impl OwnJobs {
             if self.shared().has_jobs_for(Some(self), Role::Full) {
                 self.shared().fetch(Work::Job);
             }
-            worker.call_foreign();
+            match self.waits_for() {
+                Tag::NONE => worker.call_foreign(),
+                _ => worker.call_foreign_elsewhere(),
+            }
         }
         has_foreign
     }

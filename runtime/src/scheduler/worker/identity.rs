@@ -98,7 +98,7 @@ pub struct Worker {
     pub(in crate::scheduler) sighting: Cell<Option<(usize, Sighting)>>,
     /// Foreign wakers, and a deadlock's report. The worker keeps them until no other thread relies on this
     /// worker.
-    pub(super) foreign: RefCell<ForeignWakes>,
+    pub(super) foreign: ForeignWakes,
     /// Once the shutdown has begun: how many tables had been lent when this worker last cancelled the tasks
     /// in them.
     pub(in crate::scheduler) seen_lent: Cell<Option<usize>>,
@@ -164,7 +164,7 @@ impl Worker {
             behind: RefCell::new(IntrusiveList::new()),
             references: Cell::new(0),
             sighting: Cell::new(None),
-            foreign: RefCell::new(ForeignWakes::new()),
+            foreign: ForeignWakes::new(),
             seen_lent: Cell::new(None),
             report: RefCell::new(None),
             sampling: Sampling::new(),

@@ -214,7 +214,7 @@ impl Worker {
     }
 
     /// Counts `sleep` as time asleep, and dispatches the tasks that `sleep` and the timers wake.
-    fn sleeping(&self, sleep: impl FnOnce(&mut ForeignWakes)) {
+    fn sleeping(&self, sleep: impl FnOnce(&ForeignWakes)) {
         let metrics = &self.processor().metrics;
         metrics.parks.add(1);
         let (start, busy) = self.end_busy();

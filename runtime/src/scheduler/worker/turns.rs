@@ -1,10 +1,12 @@
 //! Strides of polls, and the turns of the driver between them.
 
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::identity::{COMPUTING, PushTo, Worker};
 use super::poll_begin::PollBegin;
 use crate::driver::foreign::ForeignWakes;
+use crate::job::Tag;
 use crate::loom::MEASURES_POLLS;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::scheduler::away::marks::Report;
@@ -236,7 +238,10 @@ impl Worker {
                 }
                 driver.fire_timers(foreign);
             });
-            self.call_foreign();
+            match job_processor.waits_for() {
+                Tag::NONE => self.call_foreign(),
+                _ => self.call_foreign_elsewhere(),
+            }
         };
         // Run as if outside of the computation: foreign wakers are then collected first, instead of called
         // here. But a blocking call inside of another blocking call stays inside of the outer one.
@@ -249,9 +254,9 @@ impl Worker {
 
     /// Runs `f`, which wakes many tasks. The tasks are queued in order, without a notification for each.
     /// Foreign wakers are kept for [`call_foreign`](Self::call_foreign).
-    pub(in crate::scheduler) fn dispatch<R>(&self, f: impl FnOnce(&mut ForeignWakes) -> R) -> R {
+    pub(in crate::scheduler) fn dispatch<R>(&self, f: impl FnOnce(&ForeignWakes) -> R) -> R {
         let before = self.push_to.replace(PushTo::RingInDispatch);
-        let result = f(&mut self.foreign.borrow_mut());
+        let result = f(&self.foreign);
         if self.push_to.replace(before) == PushTo::BehindInDispatch {
             self.give_behind();
         }
@@ -267,7 +272,7 @@ impl Worker {
     /// Whether foreign code is kept to be called.
     #[inline]
     pub(in crate::scheduler) fn has_foreign(&self) -> bool {
-        !self.foreign.borrow().is_empty() || self.report.borrow().is_some()
+        !self.foreign.is_empty() || self.report.borrow().is_some()
     }
 
     /// Calls the foreign wakers that were kept, and the deadlock handler if it has to be told. No other
@@ -280,12 +285,29 @@ impl Worker {
         }
     }
 
+    /// As [`call_foreign`](Self::call_foreign), for a thread that may run nothing but its own computation: has
+    /// the wakers called by a thread for blocking closures. After the shutdown has begun there are no such
+    /// threads, and this thread calls them.
+    #[cold]
+    pub(in crate::scheduler) fn call_foreign_elsewhere(&self) {
+        self.stop_searching_if_so();
+        self.shared().wake_elsewhere(self.foreign.take());
+        self.call_foreign();
+    }
+
+    /// Wakes `waker`. In a dispatch a foreign waker is [kept](Self::call_foreign) instead.
+    pub fn wake(&self, waker: Waker) {
+        match self.push_to.get() {
+            PushTo::RingInDispatch | PushTo::BehindInDispatch => self.foreign.wake(waker),
+            PushTo::LifoSlot | PushTo::Ring => waker.wake(),
+        }
+    }
+
     #[cold]
     fn call_what_is_foreign(&self) {
         self.stop_searching_if_so();
-        let foreign = self.foreign.borrow_mut().take();
         let before = self.push_to.replace(PushTo::Ring);
-        foreign.wake_all();
+        self.processor().waking.wake_all(&self.foreign);
         self.push_to.set(before);
         let report = self.report.borrow_mut().take();
         report.into_iter().for_each(Report::deliver);

@@ -64,6 +64,7 @@ use crate::loom::sync::atomic::Ordering::AcqRel;
 use crate::loom::thread;
 use crate::queue::{Inbox, IntrusiveList};
 use crate::runtime::spawn::LARGE;
+use crate::scheduler::context;
 use crate::task::{self, Header, JoinHandle, Runnable, Schedule};
 use crate::util::slots::Slots;
 use crate::util::unwind::{drop_quietly, run_quietly};
@@ -222,7 +223,7 @@ impl LocalScheduler {
             })
         };
         if !is_polled {
-            self.inbox.notify();
+            self.notify();
         }
     }
 
@@ -309,7 +310,7 @@ impl LocalScheduler {
 
     /// Wakes the task that waits in [`wait`](Self::wait), if there is one.
     pub fn notify(&self) {
-        self.inbox.notify();
+        self.inbox.take_waker().into_iter().for_each(context::wake);
     }
 
     /// Notes a call of `run_until`, and returns its number.
@@ -502,7 +503,7 @@ unsafe impl Schedule for LocalScheduler {
             }
             let inbox = NonNull::from(&this.as_ref().inbox);
             if let Some(waker) = Inbox::push(inbox, task.into_raw()).expect("it is never closed") {
-                waker.wake();
+                context::wake(waker);
             }
         }
     }

@@ -1,7 +1,6 @@
 //! What the monitor decides at a look, and what it does.
 
 use std::num::NonZero;
-use std::panic::Location;
 use std::ptr::NonNull;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,10 +11,8 @@ use crate::driver::time;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::queue::{IntrusiveList, Local};
 use crate::scheduler::away::Role;
-use crate::scheduler::blocking;
 use crate::scheduler::idle::Work;
 use crate::scheduler::processor::Processor;
-use crate::scheduler::reference::Reference;
 use crate::scheduler::shared::Shared;
 use crate::task::{Header, Runnable};
 
@@ -53,7 +50,6 @@ const MISSED: Duration = Duration::from_millis(250);
 
 /// What the monitor remembers from one look to the next.
 pub struct Looks<'a> {
-    shared: NonNull<Shared>,
     state: &'a Shared,
     /// One for each worker, by its index.
     watched: Vec<Watched>,
@@ -101,7 +97,6 @@ impl<'a> Looks<'a> {
         // SAFETY: (1).
         let state = unsafe { shared.as_ref() };
         Self {
-            shared,
             state,
             watched: Vec::new(),
             turns: 0,
@@ -132,7 +127,7 @@ impl Looks<'_> {
         let expecting = self.state.expect();
         let next = self.see_to_all(now);
         if let Some(report) = expecting.end() {
-            self.call_elsewhere(move || report.deliver());
+            self.state.call_elsewhere(move || report.deliver());
         }
         next
     }
@@ -271,6 +266,9 @@ impl Looks<'_> {
             let is_abandoned = is_stuck || is_starved && self.state.idle.has_sleepers();
             if is_abandoned && self.empty_ring(processor) | self.empty_lifo(index) && is_stuck {
                 self.tell_stall(index, now);
+            }
+            if is_stuck && !self.state.lifecycle.has_begun() {
+                self.state.wake_elsewhere(processor.waking.take());
             }
             self.watched[index].lifo = processor.sight();
         }
@@ -459,15 +457,8 @@ impl Looks<'_> {
             let stall = Stall::new(index, is_spare, record.id, record.spawned_at, watch.held_for(now));
             let hooks = state.config.hooks.clone();
             // The hook is foreign code, so it does not run on this thread.
-            self.call_elsewhere(move || hooks.on_stall(&stall));
+            state.call_elsewhere(move || hooks.on_stall(&stall));
         }
-    }
-
-    /// Calls foreign code on a thread that runs blocking closures.
-    fn call_elsewhere(&self, f: impl FnOnce() + Send + 'static) {
-        // SAFETY: (1) is duty 1 of `new`.
-        let handle = unsafe { Reference::new(self.shared) };
-        drop(blocking::spawn_on(&handle, f, Location::caller()));
     }
 
     /// `ShareJobs`.

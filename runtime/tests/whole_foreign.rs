@@ -1,0 +1,271 @@
+//! Whole programs whose own code runs at a bad moment: a name, a hook or a waker that takes its time, or
+//! wakes tasks itself. Each must end.
+
+mod support;
+
+use std::future::{Future, poll_fn};
+use std::mem::take;
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use runtime::parallel::{isolated, join};
+use runtime::task::LocalSet;
+use runtime::{Builder, task, time};
+use support::{LIMIT, build, builder, rounds, thread_number, until, until_asleep, watchdog};
+
+/// A waker that calls `f`.
+struct Calls<F>(F);
+
+impl<F: Fn() + Send + Sync + 'static> Wake for Calls<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+fn waker(f: impl Fn() + Send + Sync + 'static) -> Waker {
+    Arc::new(Calls(f)).into()
+}
+
+/// The last worker has arrived and sleeps, and a spare worker that was counted on gets no thread.
+#[test]
+fn a_runtime_ends_if_a_spare_worker_is_refused_after_the_others_have_ended() {
+    let _watchdog = watchdog();
+    for _ in rounds(10) {
+        static ENDS: AtomicBool = AtomicBool::new(false);
+        static RELEASED: AtomicBool = AtomicBool::new(false);
+        static WORKER: AtomicI32 = AtomicI32::new(0);
+        static CALLS: AtomicUsize = AtomicUsize::new(0);
+        ENDS.store(false, SeqCst);
+        RELEASED.store(false, SeqCst);
+        WORKER.store(0, SeqCst);
+        CALLS.store(0, SeqCst);
+        let name = || {
+            let worker = WORKER.load(SeqCst);
+            if worker == 0 {
+                return "worker".to_owned();
+            }
+            // The first call comes before the worker is woken for the shutdown.
+            if thread_number() != worker && ENDS.load(SeqCst) && CALLS.fetch_add(1, SeqCst) > 0 {
+                RELEASED.store(true, SeqCst);
+                until_asleep(worker);
+            }
+            std::panic::resume_unwind(Box::new(()));
+        };
+        let runtime =
+            Builder::new_multi_thread().worker_threads(1).enable_all().thread_name_fn(name).build().unwrap();
+        let (begin, begun) = mpsc::channel();
+        runtime.spawn(async move {
+            WORKER.store(thread_number(), SeqCst);
+            task::block_in_place(|| {
+                begin.send(()).unwrap();
+                let begin = Instant::now();
+                // If nobody asks for a spare worker a second time, there is nothing to see.
+                while !RELEASED.load(SeqCst) && begin.elapsed() < Duration::from_secs(1) {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            });
+        });
+        begun.recv_timeout(LIMIT).unwrap();
+        ENDS.store(true, SeqCst);
+        drop(runtime);
+    }
+}
+
+/// The hook wakes a task, which goes to the LIFO slot of a worker that takes part in the shutdown no more.
+#[test]
+fn a_runtime_ends_if_a_hook_wakes_a_task_when_its_worker_has_ended() {
+    let _watchdog = watchdog();
+    for _ in rounds(20) {
+        static WAKER: Mutex<Option<Waker>> = Mutex::new(None);
+        static ENDS: AtomicBool = AtomicBool::new(false);
+        static WOKEN: AtomicBool = AtomicBool::new(false);
+        ENDS.store(false, SeqCst);
+        WOKEN.store(false, SeqCst);
+        let hook = || {
+            let waker = if ENDS.load(SeqCst) { WAKER.lock().unwrap().take() } else { None };
+            if let Some(waker) = waker {
+                waker.wake();
+                WOKEN.store(true, SeqCst);
+                // Meanwhile the other worker ends.
+                thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(2)
+            .spare_workers(0)
+            .on_thread_park(hook)
+            .build()
+            .unwrap();
+        let (begin, begun) = mpsc::channel();
+        let mut is_first = true;
+        runtime.spawn(poll_fn(move |cx| {
+            *WAKER.lock().unwrap() = Some(cx.waker().clone());
+            if take(&mut is_first) {
+                let begin = begin.clone();
+                runtime::spawn(async move {
+                    begin.send(()).unwrap();
+                    let begin = Instant::now();
+                    while !WOKEN.load(SeqCst) && begin.elapsed() < Duration::from_secs(1) {
+                        std::hint::spin_loop();
+                    }
+                });
+            }
+            Poll::<()>::Pending
+        }));
+        begun.recv_timeout(LIMIT).unwrap();
+        thread::sleep(Duration::from_millis(5));
+        ENDS.store(true, SeqCst);
+        drop(runtime);
+        WAKER.lock().unwrap().take();
+    }
+}
+
+/// The waker that polled the set is called when a timer of a task in the set fires.
+#[test]
+fn a_waker_of_a_local_set_may_block_while_a_worker_sleeps_in_the_driver() {
+    let _watchdog = watchdog();
+    let runtime = build(1);
+    let _context = runtime.enter();
+    let (called, calls) = mpsc::channel();
+    let (end, ended) = mpsc::channel::<()>();
+    let (called, ended) = (Mutex::new(called), Mutex::new(ended));
+    let mut set = LocalSet::new();
+    // Long enough that the monitor rests when the timer fires.
+    set.spawn_local(time::sleep(Duration::from_millis(200)));
+    let blocks = waker(move || {
+        called.lock().unwrap().send(()).unwrap();
+        _ = ended.lock().unwrap().recv();
+    });
+    assert!(Pin::new(&mut set).poll(&mut Context::from_waker(&blocks)).is_pending());
+    calls.recv_timeout(LIMIT).unwrap();
+    let (ran, runs) = mpsc::channel();
+    runtime.spawn(async move { ran.send(()).unwrap() });
+    runs.recv_timeout(LIMIT / 4).expect("a task runs while the waker blocks");
+    drop(end);
+}
+
+/// The same, if the waker panics.
+#[test]
+fn a_waker_of_a_local_set_may_panic_while_a_worker_sleeps_in_the_driver() {
+    let _watchdog = watchdog();
+    let runtime = build(1);
+    let _context = runtime.enter();
+    let mut set = LocalSet::new();
+    set.spawn_local(time::sleep(Duration::from_millis(20)));
+    let (called, calls) = mpsc::channel();
+    let called = Mutex::new(called);
+    let panics = waker(move || {
+        called.lock().unwrap().send(()).unwrap();
+        std::panic::resume_unwind(Box::new(()));
+    });
+    assert!(Pin::new(&mut set).poll(&mut Context::from_waker(&panics)).is_pending());
+    calls.recv_timeout(LIMIT).unwrap();
+    runtime.block_on(runtime.spawn(async {})).unwrap();
+}
+
+/// A worker that waits for a child job sees to timers. The waker of one takes a lock that the computation
+/// holds.
+#[test]
+fn a_foreign_waker_may_take_a_lock_that_a_computation_holds_across_a_join() {
+    let _watchdog = watchdog();
+    for workers in [1, 2] {
+        static LOCK: Mutex<()> = Mutex::new(());
+        // A spare worker would call the waker.
+        let runtime = builder(workers).spare_workers(0).build().unwrap();
+        let _context = runtime.enter();
+        let woken = Arc::new(AtomicBool::new(false));
+        let wakes = woken.clone();
+        let locks = waker(move || {
+            drop(LOCK.lock().unwrap());
+            wakes.store(true, SeqCst);
+        });
+        let mut sleep = pin!(time::sleep(Duration::from_millis(50)));
+        assert!(sleep.as_mut().poll(&mut Context::from_waker(&locks)).is_pending());
+        let is_stolen = AtomicBool::new(false);
+        let computed = runtime.compute(move || {
+            let _guard = LOCK.lock().unwrap();
+            let begin = Instant::now();
+            let is_short = || begin.elapsed() < Duration::from_millis(200);
+            isolated(|| {
+                let first = || {
+                    while !is_stolen.load(SeqCst) && is_short() {
+                        join(|| (), || ());
+                    }
+                };
+                let second = || {
+                    is_stolen.store(true, SeqCst);
+                    while is_short() {
+                        thread::sleep(Duration::from_millis(1));
+                    }
+                };
+                join(first, second);
+            });
+        });
+        runtime.block_on(computed).unwrap();
+        until("the waker was called", || woken.load(SeqCst));
+    }
+}
+
+/// Two timers fire in the same turn of the driver.
+#[test]
+fn a_foreign_waker_that_blocks_keeps_no_other_waker_of_its_turn() {
+    let _watchdog = watchdog();
+    for workers in [1, 2] {
+        let runtime = build(workers);
+        let _context = runtime.enter();
+        let at = time::Instant::now() + Duration::from_millis(50);
+        let (end, ended) = mpsc::channel::<()>();
+        let ended = Mutex::new(ended);
+        let blocks = waker(move || _ = ended.lock().unwrap().recv());
+        let mut first = pin!(time::sleep_until(at));
+        assert!(first.as_mut().poll(&mut Context::from_waker(&blocks)).is_pending());
+        runtime.block_on(time::sleep_until(at));
+        drop(end);
+    }
+}
+
+/// The monitor, which is to find the stuck worker, starts a spare worker.
+#[test]
+fn a_name_that_takes_its_time_does_not_keep_the_monitor() {
+    let _watchdog = watchdog();
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    let (end, ended) = mpsc::channel::<()>();
+    let ended = Mutex::new(ended);
+    let runtime = builder(2)
+        .thread_name_fn(move || {
+            if ASKED.fetch_add(1, SeqCst) >= 2 {
+                _ = ended.lock().unwrap().recv();
+            }
+            "worker".to_owned()
+        })
+        .build()
+        .unwrap();
+    // Both workers are stuck, and a task waits.
+    let (release, released) = mpsc::channel::<()>();
+    let released = Arc::new(Mutex::new(released));
+    let threads = [(); 2].map(|()| {
+        let (released, (begin, begun)) = (released.clone(), mpsc::channel());
+        runtime.spawn(async move {
+            begin.send(thread_number()).unwrap();
+            _ = released.lock().unwrap().recv();
+        });
+        begun.recv_timeout(LIMIT).unwrap()
+    });
+    runtime.spawn(async {});
+    until("a spare worker is to be named", || ASKED.load(SeqCst) > 2);
+    drop(release);
+    threads.into_iter().for_each(until_asleep);
+    // The child is in the LIFO slot of a stuck worker, beside a worker that sleeps.
+    let ran = Arc::new(AtomicBool::new(false));
+    let runs = ran.clone();
+    let task = runtime.spawn(async move {
+        runtime::spawn(async move { runs.store(true, SeqCst) });
+        until("the child has run", || ran.load(SeqCst));
+    });
+    runtime.block_on(task).unwrap();
+    drop(end);
+}
