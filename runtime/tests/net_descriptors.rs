@@ -7,7 +7,8 @@ mod support;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::pin::pin;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::task::{Context, Wake, Waker};
 
 use net_support::{Folder, assert_pending, block_on};
 use runtime::io::unix::AsyncFd;
@@ -168,6 +169,41 @@ fn what_was_opened_is_closed() {
         });
     }
     assert_eq!(descriptors(), before);
+}
+
+/// The wait at a full receiver has a descriptor of its own. It is closed when the task that waited has sent,
+/// or has met an error. The wait of another task stays.
+#[test]
+fn a_polled_send_that_waited_leaves_no_descriptor() {
+    let _alone = alone();
+    block_on(async {
+        let folder = Folder::new();
+        let (full, free) = (folder.path("full"), folder.path("free"));
+        let (far, _free) = (UnixDatagram::bind(&full).unwrap(), UnixDatagram::bind(&free).unwrap());
+        let near = UnixDatagram::unbound().unwrap();
+        fill(&full);
+        let before = descriptors();
+        let waker = Waker::from(Arc::new(Unheard));
+        let cx = &mut Context::from_waker(&waker);
+        for way_out in [&free, &folder.path("nothing"), Path::new("/with\0zero")] {
+            for _ in 0..3 {
+                assert!(near.poll_send_to(cx, b"?", &full).is_pending());
+                assert_eq!(descriptors().len(), before.len() + 1, "the latest wait is open");
+            }
+            assert!(near.poll_send_to(&mut Context::from_waker(Waker::noop()), b"?", &free).is_ready());
+            assert_eq!(descriptors().len(), before.len() + 1, "it is another task's wait");
+            assert!(near.poll_send_to(cx, b"?", way_out).is_ready());
+            assert_eq!(descriptors(), before);
+        }
+        drop(far);
+    });
+}
+
+/// A waker that does nothing, and that is not [`Waker::noop`].
+struct Unheard;
+
+impl Wake for Unheard {
+    fn wake(self: Arc<Self>) {}
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io;
 use std::net::Shutdown;
 use std::panic::RefUnwindSafe;
 use std::path::Path;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use socket2::SockRef;
 
@@ -53,9 +53,16 @@ const WATCH: WatchMode = WatchMode::datagrams("UnixDatagram");
 /// ```
 pub struct UnixDatagram {
     io: Registered<mio::net::UnixDatagram>,
-    /// The wait of the task that was the last to call [`poll_send_to`](Self::poll_send_to), if it waits for a
-    /// receiver.
-    receiver_wait: Mutex<Option<ReceiverWait>>,
+    /// The wait of the task that was the last to wait for a receiver in
+    /// [`poll_send_to`](Self::poll_send_to), until that task calls again.
+    receiver_wait: Mutex<Option<PolledWait>>,
+}
+
+/// A wait between two calls of [`UnixDatagram::poll_send_to`].
+struct PolledWait {
+    _wait: ReceiverWait,
+    /// The waker of the task that waits.
+    waker: Waker,
 }
 
 // A panic leaves nothing half done, as in `Registered`. No foreign code is called under the lock.
@@ -224,6 +231,7 @@ impl UnixDatagram {
     where
         P: AsRef<Path>,
     {
+        self.end_wait_of(cx.waker());
         let target = Sockaddr::unix(&SocketAddr::of_path("send to", target.as_ref())?);
         loop {
             let attempt = || attempt(&self.io, buf, &target);
@@ -233,11 +241,20 @@ impl UnixDatagram {
             }
             let wait = ReceiverWait::at(&target, self.io.handle())?;
             if wait.poll_wait(cx)?.is_pending() {
-                let previous = self.receiver_wait.lock().replace(wait);
+                let polled = PolledWait { _wait: wait, waker: cx.waker().clone() };
+                let previous = self.receiver_wait.lock().replace(polled);
                 drop(previous);
                 return Poll::Pending;
             }
         }
+    }
+
+    /// Ends the wait of an earlier call, if `waker` belongs to the same task. The wait holds a descriptor and
+    /// a waker, which would stay as long as this socket. The wait of another task goes on.
+    fn end_wait_of(&self, waker: &Waker) {
+        let own = self.receiver_wait.lock().take_if(|polled| polled.waker.will_wake(waker));
+        // After the lock, because the drop of a waker may call foreign code.
+        drop(own);
     }
 
     /// Sends `buf` as one datagram to the socket at `target` without waiting, and returns its length.
