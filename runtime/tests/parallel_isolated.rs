@@ -275,6 +275,70 @@ fn more_parts_at_once_than_there_are_tags_run_sequentially() {
     assert!(runtime.block_on(computation).unwrap());
 }
 
+/// Calls `f` inside of a part that got no tag, when there is a tag again. Another thread holds all tags but
+/// one.
+fn without_tag_beside_a_free_one<R>(f: impl FnOnce() -> R) -> R {
+    let (held, end) = (Gate::default(), Gate::default());
+    let (is_held, ends) = (held.clone(), end.clone());
+    let holder = thread::spawn(move || {
+        isolated(|| {
+            is_held.open();
+            ends.wait();
+        });
+    });
+    held.wait();
+    isolated(|| {
+        end.open();
+        holder.join().unwrap();
+        f()
+    })
+}
+
+/// The inner part got the tag. A thread that keeps its job processor for good then took itself to be outside
+/// of its computation, began another one, and forgot the region around at its end.
+#[test]
+fn a_part_inside_of_one_without_a_tag_runs_sequentially_too() {
+    let _watchdog = watchdog();
+    // As in the test of more parts than there are tags.
+    let name = "a_part_inside_of_one_without_a_tag_runs_sequentially_too";
+    if cfg!(tsan) || !support::in_child(name, &[]) {
+        return;
+    }
+    let (held, end) = (Gate::default(), Gate::default());
+    let (are_held, ends) = (held.clone(), end.clone());
+    let holder = thread::Builder::new().stack_size(1 << 30).spawn(move || {
+        descend(TAGS - 1, &mut || {
+            are_held.open();
+            ends.wait();
+        });
+    });
+    held.wait();
+    let id = || thread::current().id();
+    let parts = move || without_tag_beside_a_free_one(|| isolated(|| (join(id, id), scope(|_| id()))));
+
+    let runtime = runtime::Builder::new_multi_thread().worker_threads(1).spare_workers(0).build().unwrap();
+    let on_worker = runtime.compute(move || {
+        let here = id();
+        assert_eq!(parts(), ((here, here), here));
+    });
+    runtime.block_on(on_worker).unwrap();
+
+    let for_good = thread::spawn(move || {
+        let pool = ThreadPoolBuilder::new().num_threads(2).use_current_thread().build().unwrap();
+        let here = id();
+        let _entered = runtime.enter();
+        let is_entered = || runtime::Handle::try_current().is_ok();
+        pool.install(|| {
+            assert!(join_stolen(|| (), is_entered).1);
+            assert_eq!(parts(), ((here, here), here));
+            assert!(join_stolen(|| (), is_entered).1, "a job belongs to the runtime around it");
+        });
+    });
+    for_good.join().unwrap();
+    end.open();
+    holder.unwrap().join().unwrap();
+}
+
 /// More child jobs than a deque holds lie between two of the outer scope. A wait inside looked at the first
 /// and the last job, and took these two for all jobs.
 #[test]

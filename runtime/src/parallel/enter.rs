@@ -62,15 +62,14 @@ fn place_without_processor<'a>() -> Place<'a> {
     if is_solitary() {
         return Place::Here;
     }
-    match context::idle_for_good() {
-        // A caller that has tried `OwnComputation::begin` finds the pool closed here.
-        Some(processor) if !processor.shared().injected_jobs.is_closed() => {
-            return Place::Pool(processor.shared_ptr());
-        }
-        None if worker_pool().is_some() => return Place::Here,
-        _ => {}
-    }
-    entered_pool().map_or(Place::Here, Place::Pool)
+    let for_good = context::idle_for_good();
+    // The thread is in no solitary part. So a worker has its job processor, as `enter_worker` set it, unless
+    // the thread keeps it for good: only solitary parts and `OwnComputation` take a job processor out.
+    debug_assert!(for_good.is_some() || worker_pool().is_none(), "a worker has lost its job processor");
+    // A caller that has tried `OwnComputation::begin` finds the pool closed here.
+    let own = for_good.filter(|processor| !processor.shared().injected_jobs.is_closed());
+    let pool = own.map(|processor| processor.shared_ptr()).or_else(entered_pool);
+    pool.map_or(Place::Here, Place::Pool)
 }
 
 /// Whether the calling thread shares nothing of what it runs.

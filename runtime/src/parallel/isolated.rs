@@ -10,7 +10,9 @@
 //!
 //! Tags are 16 bits of a word, so 65,534 regions can be open at once. Any further region is *solitary*: it
 //! shares nothing, so it waits for nothing. Its thread counts as a thread without a job processor, and its
-//! calls run in place.
+//! calls run in place. A region inside of a solitary one is solitary, too, even if there is a tag again. With
+//! a tag it would hide the solitary part around it, and calls inside would look for the job processor that
+//! the thread has put away.
 
 use crate::job::{Region, Tag};
 use crate::scheduler::OwnJobs;
@@ -69,7 +71,8 @@ pub fn isolated<R>(f: impl FnOnce() -> R) -> R {
     // SAFETY: (1) used in this call only.
     let processor = unsafe { context::job_processor() };
     let (outer, _) = super::cancel::current_region(processor);
-    let Some(number) = NUMBERS.take() else {
+    let number = if context::region().1 == Tag::SOLITARY { None } else { NUMBERS.take() };
+    let Some(number) = number else {
         return solitary(outer, f);
     };
     // SAFETY: (1) the region around outlives this call, and so the region that is made here.
