@@ -16,7 +16,7 @@ use fs_support::{Dir, both_ends, everywhere, poll_once};
 use runtime::Runtime;
 use runtime::fs::{File, FileTimes};
 use runtime::io::{AsyncReadExt, AsyncSeek, AsyncSeekExt, AsyncWrite, AsyncWriteExt};
-use support::{build, each_kind, in_child, watchdog};
+use support::{Gate, KINDS, build, builder, each_kind, in_child, watchdog};
 
 async fn empty_file(dir: &Dir) -> File {
     let path = dir.join("file");
@@ -503,6 +503,43 @@ fn a_wrong_descriptor_is_an_error() {
         assert_eq!(closed.read_at(&mut [0], 0).await.unwrap_err().raw_os_error(), Some(libc::EBADF));
         assert_eq!(closed.into_std().await.into_raw_fd(), i32::MAX);
     });
+}
+
+/// The system cannot sync `/dev/null`, and says so each time. The one blocking thread is busy, so that the
+/// sync has not begun when its future is dropped.
+#[test]
+fn an_error_of_a_dropped_sync_is_told_by_the_next_flush() {
+    let _watchdog = watchdog();
+    for workers in KINDS {
+        let runtime = builder(workers).max_blocking_threads(1).build().unwrap();
+        let mut file = File::from_std(std::fs::File::options().write(true).open("/dev/null").unwrap());
+        let _entered = runtime.enter();
+        for sync_all in [false, true] {
+            let gate = Gate::default();
+            let waits = gate.clone();
+            let busy = runtime.spawn_blocking(move || waits.wait());
+            match sync_all {
+                true => assert!(poll_once(file.sync_all()).is_pending()),
+                false => assert!(poll_once(file.sync_data()).is_pending()),
+            }
+            assert!(
+                matches!(poll_once(file.flush()), Poll::Ready(Ok(()))),
+                "a flush does not wait for a sync"
+            );
+            gate.open();
+            runtime.block_on(async {
+                busy.await.unwrap();
+                let error = loop {
+                    match if sync_all { file.flush().await } else { file.shutdown().await } {
+                        Ok(()) => runtime::task::yield_now().await,
+                        Err(error) => break error,
+                    }
+                };
+                assert_eq!(error.raw_os_error(), Some(libc::EINVAL));
+                file.flush().await.expect("the error is told once");
+            });
+        }
+    }
 }
 
 #[test]

@@ -123,9 +123,18 @@ pub async fn on_shared<S: Send + Sync + 'static, T: Send + 'static>(
 pub async fn lengthy<T: Send + 'static>(
     call: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> io::Result<T> {
+    match start_lengthy(call) {
+        Ok(job) => job.await?,
+        Err(call) => call(),
+    }
+}
+
+/// Starts a call that takes long by its nature. Outside of a runtime it returns the call, and the caller
+/// makes it.
+pub fn start_lengthy<T: Send + 'static, C: FnOnce() -> T + Send + 'static>(call: C) -> Result<Job<T>, C> {
     match caller() {
-        Caller::Outside => call(),
-        Caller::Many | Caller::Single => Job::start(call).await?,
+        Caller::Outside => Err(call),
+        Caller::Many | Caller::Single => Ok(Job::start(call)),
     }
 }
 

@@ -6,10 +6,11 @@ use std::io::{self, IoSlice, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::SystemTime;
 
 use super::flow::Flow;
+use super::syncs::Syncs;
 use crate::fs::FileTimes;
 use crate::fs::backend::{self, Route};
 use crate::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
@@ -58,6 +59,7 @@ const MAX_BUF_SIZE: usize = 2 << 20;
 pub struct File {
     pub(super) std: Arc<StdFile>,
     flow: Mutex<Flow>,
+    syncs: Syncs,
     pub(super) max_buf_size: usize,
 }
 
@@ -74,7 +76,8 @@ impl File {
     }
 
     pub(in crate::fs) fn with_route(std: StdFile, route: Route) -> File {
-        Self { std: Arc::new(std), flow: Mutex::new(Flow::new(route)), max_buf_size: MAX_BUF_SIZE }
+        let flow = Mutex::new(Flow::new(route));
+        Self { std: Arc::new(std), flow, syncs: Syncs::new(), max_buf_size: MAX_BUF_SIZE }
     }
 
     /// Waits until the file's data and all its metadata have reached the device.
@@ -82,12 +85,12 @@ impl File {
     /// A thread of the blocking pool waits, so several files can be synced at once.
     ///
     /// # Errors
-    /// The system's errors. The error of an earlier write, if it was not reported before; the file was not
-    /// synced then.
+    /// The system's errors. The error of an earlier write, or of an earlier sync whose future was dropped, if
+    /// it was not reported before; the file was not synced then.
     ///
     /// # Cancel safety
-    /// Safe for the data: the system goes on, and another call waits again. But the system may report an
-    /// error only once, and then it is lost with the future.
+    /// Safe: the system goes on. The next sync waits for it, and returns its error. So does a
+    /// [`flush`](crate::io::AsyncWriteExt::flush) or `shutdown`, but without waiting.
     ///
     /// # Examples
     /// ```no_run
@@ -104,7 +107,7 @@ impl File {
     pub async fn sync_all(&self) -> io::Result<()> {
         self.quiet().await.take_write_error()?;
         let std = self.std.clone();
-        backend::lengthy(move || std.sync_all()).await
+        self.syncs.sync(move || std.sync_all()).await
     }
 
     /// Waits until the file's data has reached the device, and the metadata that is needed to read it.
@@ -129,7 +132,7 @@ impl File {
     pub async fn sync_data(&self) -> io::Result<()> {
         self.quiet().await.take_write_error()?;
         let std = self.std.clone();
-        backend::lengthy(move || std.sync_data()).await
+        self.syncs.sync(move || std.sync_data()).await
     }
 
     /// Cuts the file to `size` bytes, or extends it by zeros. Its position stays.
@@ -202,8 +205,8 @@ impl File {
 
     /// Turns the file into a file of std's, after its calls have ended.
     ///
-    /// If it has a position, the position is behind the bytes that were read. An error of an earlier write
-    /// that was not reported yet is lost, so flush before.
+    /// If it has a position, the position is behind the bytes that were read. An error of an earlier write or
+    /// sync that was not reported yet is lost, so flush before.
     ///
     /// # Panics
     /// If a call on the pool still uses the file after its future was dropped, and the system refuses another
@@ -397,7 +400,9 @@ impl AsyncWrite for File {
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.get_mut().flow.get_mut().poll_flush(cx)
+        let this = self.get_mut();
+        ready!(this.flow.get_mut().poll_flush(cx))?;
+        Poll::Ready(this.syncs.take_error())
     }
 
     /// Flushes. The file stays open.
