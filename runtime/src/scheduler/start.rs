@@ -137,7 +137,7 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     worker.processor().yield_parker.adopt_current_thread();
     // Relaxed: the monitor reads this number by itself.
     worker.processor().thread.store(ThreadProbe::current().to_raw(), Relaxed);
-    worker.processor().metrics.thread_begins_or_ends();
+    worker.processor().metrics.thread_begins();
     let state = worker.shared();
     match worker.is_permanent() {
         true => state.away.permanent_comes(),

@@ -6,7 +6,6 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use super::totals::RuntimeMetrics;
-use crate::config::Flavor;
 use crate::config::histogram::Histogram;
 use crate::scheduler::metrics::WorkerMetrics;
 
@@ -209,11 +208,7 @@ impl RuntimeMetrics {
     /// ```
     #[track_caller]
     pub fn worker_park_unpark_count(&self, worker: usize) -> u64 {
-        let metrics = self.worker(worker);
-        match self.reference.shared().config.flavor {
-            Flavor::CurrentThread => metrics.parks_and_unparks_without_thread(),
-            Flavor::MultiThread => metrics.parks_and_unparks(),
-        }
+        self.worker(worker).parks_and_unparks()
     }
 
     /// Returns how often the worker's run queue overflowed into the injector.

@@ -76,8 +76,8 @@ impl BusyTime {
     }
 }
 
-/// The bit of `sleep_changes` that is set while a worker has no thread.
-const NO_THREAD: u64 = 1 << 63;
+/// One beginning or end of a thread, in `sleep_changes`. The bit is set while the worker has a thread.
+const THREAD_CHANGE: u64 = 1 << 56;
 
 /// The counters of one worker.
 #[derive(Debug, Default)]
@@ -102,9 +102,10 @@ pub struct WorkerMetrics {
     pub noops: Counter,
     /// Times it went to sleep.
     pub parks: Counter,
-    /// Sleeps begun and ended. Odd while the worker sleeps, while it was woken and does not run yet, and
-    /// while it has no thread. While it has no thread, [`NO_THREAD`] is set as well. The worker of a
-    /// `current_thread` runtime has no thread of its own, and does not set [`NO_THREAD`].
+    /// The lower 56 bits count the sleeps begun and ended, and one more while the worker has no thread. So
+    /// they are odd while the worker sleeps, while it was woken and does not run yet, and while it has no
+    /// thread. The higher bits count the beginnings and ends of its threads, and wrap. The worker of a
+    /// `current_thread` runtime never gets a thread of its own.
     pub sleep_changes: Counter,
     /// Split points at which it looked at the clock.
     pub looks: Counter,
@@ -120,30 +121,55 @@ impl WorkerMetrics {
     /// The counters of a worker that has no thread yet.
     pub fn new() -> Self {
         let metrics = Self::default();
-        metrics.sleep_changes.add(NO_THREAD + 1);
+        metrics.sleep_changes.add(1);
         metrics
     }
 
-    /// The worker's thread begins or ends. Called on that thread.
-    pub fn thread_begins_or_ends(&self) {
-        // The bit `NO_THREAD` overflows, so it is set and cleared alternately.
-        self.sleep_changes.add(NO_THREAD + 1);
+    /// The worker's thread begins: the first one, or the next after [`thread_ends`](Self::thread_ends).
+    /// Called on that thread.
+    pub fn thread_begins(&self) {
+        self.sleep_changes.add(THREAD_CHANGE - 1);
     }
 
-    /// Sleeps begun and ended since the thread began. Even once the thread has ended.
+    /// The worker's thread ends. Called on that thread.
+    pub fn thread_ends(&self) {
+        self.sleep_changes.add(THREAD_CHANGE + 1);
+    }
+
+    /// Sleeps begun and ended, of all threads that the worker has had. Even once the last of them has ended.
     pub fn parks_and_unparks(&self) -> u64 {
         let sleep_changes = self.sleep_changes.get();
-        // One for the time before the thread, one for its beginning.
-        let since_begin = (sleep_changes & !NO_THREAD).saturating_sub(2);
-        match sleep_changes & NO_THREAD {
-            0 => since_begin,
-            _ => since_begin & !1,
-        }
+        let has_no_thread = sleep_changes & THREAD_CHANGE == 0;
+        sleep_changes % THREAD_CHANGE - u64::from(has_no_thread)
     }
+}
 
-    /// As [`parks_and_unparks`](Self::parks_and_unparks), for a `current_thread` runtime's worker, which no
-    /// thread begins or ends.
-    pub fn parks_and_unparks_without_thread(&self) -> u64 {
-        (self.sleep_changes.get() & !NO_THREAD) - 1
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// A spare worker's index has one thread after the other. Each added two.
+    #[test]
+    fn threads_that_begin_and_end_count_as_no_sleeps() {
+        let metrics = WorkerMetrics::new();
+        let mut count = 0;
+        // More often than the higher bits can count.
+        for _ in 0..300 {
+            assert_eq!(metrics.parks_and_unparks(), count, "no thread has begun since");
+            assert_eq!(metrics.sleep_changes.get() % 2, 1, "a worker without a thread seems asleep");
+            let before = metrics.sleep_changes.get();
+            metrics.thread_begins();
+            metrics.thread_ends();
+            assert_ne!(metrics.sleep_changes.get(), before, "the monitor sees another thread");
+            metrics.thread_begins();
+            for _ in 0..4 {
+                assert_eq!(metrics.sleep_changes.get() % 2, count % 2);
+                assert_eq!(metrics.parks_and_unparks(), count);
+                metrics.sleep_changes.add(1);
+                count += 1;
+            }
+            metrics.thread_ends();
+        }
+        assert_eq!(metrics.parks_and_unparks(), 1200);
     }
 }

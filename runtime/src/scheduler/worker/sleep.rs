@@ -210,7 +210,7 @@ impl Worker {
     /// The last that a worker's thread does with the worker's counters.
     pub(in crate::scheduler) fn end_counters(&self) {
         self.end_busy();
-        self.processor().metrics.thread_begins_or_ends();
+        self.processor().metrics.thread_ends();
     }
 
     /// Counts `sleep` as time asleep, and dispatches the tasks that `sleep` and the timers wake.

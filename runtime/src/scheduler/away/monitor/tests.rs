@@ -56,7 +56,7 @@ fn block(runtime: &Runtime, workers: usize) -> Vec<Sender<()>> {
 #[test]
 fn the_time_in_a_call_that_blocks_is_no_part_of_a_stall() {
     let processor = Processor::new(None);
-    processor.metrics.thread_begins_or_ends();
+    processor.metrics.thread_begins();
     let start = Instant::now();
     let after = |millis| start + Duration::from_millis(millis);
     let mut watch = Watched::new(1, start);
