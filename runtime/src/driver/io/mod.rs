@@ -111,6 +111,9 @@ pub struct IoDriver {
     /// next's.
     turns: AtomicU64,
     events: AtomicU64,
+    /// Polls beside the poller so far, and their events. Written under the lock of `nonblocking`.
+    nonblocking_polls: AtomicU64,
+    nonblocking_events: AtomicU64,
 }
 
 struct Inner {
@@ -169,6 +172,8 @@ impl IoDriver {
             is_nonblocking_dispatching: AtomicBool::new(false),
             turns: AtomicU64::new(0),
             events: AtomicU64::new(0),
+            nonblocking_polls: AtomicU64::new(0),
+            nonblocking_events: AtomicU64::new(0),
         })
     }
 
@@ -191,6 +196,7 @@ impl IoDriver {
         };
         // Relaxed, and Release below: as in `dispatch_events`.
         self.is_nonblocking_dispatching.store(true, Relaxed);
+        let mut dispatched = 0;
         nonblocking.take(&self.registry, ALARM, |token, ready| {
             if token == ALARM {
                 self.alarm_set_to.store(NOT_SET, Relaxed);
@@ -204,8 +210,11 @@ impl IoDriver {
             // of `nonblocking`.
             let source = unsafe { source_of(token) };
             Source::dispatch(&source, ready, foreign);
+            dispatched += 1;
         });
         self.is_nonblocking_dispatching.store(false, Release);
+        add(&self.nonblocking_polls, 1);
+        add(&self.nonblocking_events, dispatched);
     }
 
     /// Ends the sleep of the poller, or the next sleep if no poller sleeps now.
@@ -260,9 +269,14 @@ impl IoDriver {
         self.turns.load(Relaxed)
     }
 
-    /// The number of dispatched events so far.
+    /// The number of turns and of polls beside the poller so far.
+    pub fn polls(&self) -> u64 {
+        self.turns() + self.nonblocking_polls.load(Relaxed)
+    }
+
+    /// The number of events so far that a turn, or a poll beside the poller, has dispatched.
     pub fn events(&self) -> u64 {
-        self.events.load(Relaxed)
+        self.events.load(Relaxed) + self.nonblocking_events.load(Relaxed)
     }
 
     /// The numbers of descriptors that were registered and deregistered so far.

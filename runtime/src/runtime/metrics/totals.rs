@@ -350,8 +350,8 @@ impl RuntimeMetrics {
         self.reference.shared().away.counts()
     }
 
-    /// Returns how often a thread polled the driver for events; 0 without I/O and time. The poll of a second
-    /// thread, while another thread is inside of the driver, is not counted.
+    /// Returns how often a thread polled the driver for events; 0 without I/O and time. The polls of a second
+    /// thread, while another thread is inside of the driver, count as well.
     ///
     /// # Examples
     /// ```
@@ -360,7 +360,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn driver_turn_count(&self) -> u64 {
-        self.reference.shared().driver.io().map_or(0, |io| io.turns())
+        self.reference.shared().driver.io().map_or(0, |io| io.polls())
     }
 
     /// Returns the number of events of descriptors that the polls of

@@ -22,6 +22,29 @@ fn a_nonblocking_poll_takes_events_while_another_thread_is_the_poller() {
 }
 
 #[test]
+fn nonblocking_polls_and_their_events_are_counted() {
+    let driver = driver();
+    let (_near, _source, mut far) = pair(&driver);
+    let mut poller = driver.try_poller().unwrap();
+    let counts = || (driver.turns(), driver.polls(), driver.events());
+    turn_for(&mut poller, Some(Duration::ZERO));
+    assert_eq!(counts(), (1, 1, 0));
+    poll_nonblocking(&driver);
+    assert_eq!(counts(), (1, 2, 0));
+    far.write_all(b"x").unwrap();
+    driver.unpark();
+    poll_nonblocking(&driver);
+    assert_eq!(counts(), (1, 3, 1), "an unpark is no event of a descriptor");
+    let nonblocking = driver.nonblocking.lock();
+    poll_nonblocking(&driver);
+    assert_eq!(counts(), (1, 3, 1), "a third thread does not poll");
+    drop(nonblocking);
+    far.write_all(b"x").unwrap();
+    assert_eq!(turn_for(&mut poller, Some(Duration::ZERO)), 1);
+    assert_eq!(counts(), (2, 4, 2));
+}
+
+#[test]
 fn a_nonblocking_poll_does_not_swallow_the_unpark_of_the_poller() {
     let driver = driver();
     let mut poller = driver.try_poller().unwrap();
