@@ -518,6 +518,34 @@ fn readers_on_many_threads_see_whole_values_in_order() {
     }
 }
 
+/// There is a reader at each moment, so a sender that let new ones in would never have its turn.
+#[test]
+fn readers_on_more_threads_than_there_are_slots_hold_up_no_sender() {
+    let _watchdog = support::watchdog();
+    const SENDS: u64 = 500;
+    let (tx, rx) = watch::channel((0, 0));
+    joined_scope(|scope| {
+        for _ in 0..24 {
+            let mut rx = rx.clone();
+            scope.spawn(move || {
+                let mut last = 0;
+                while last < SENDS {
+                    let value = rx.borrow_and_update();
+                    let first = value.0;
+                    // Other threads read meanwhile.
+                    thread::yield_now();
+                    assert_eq!(*value, (first, first));
+                    assert!(first >= last);
+                    last = first;
+                }
+            });
+        }
+        for _ in 0..SENDS {
+            tx.send_modify(|value| *value = (value.0 + 1, value.1 + 1));
+        }
+    });
+}
+
 #[test]
 fn tasks_follow_a_sender_to_the_end() {
     let _watchdog = support::watchdog();
