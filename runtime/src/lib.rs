@@ -33,9 +33,10 @@
 //! - [`Handle::metrics`]: what the runtime knows of itself.
 //!
 //! # Features
-//! Everything is on, except files and child processes, which `fs`, `process` or `full` switch on. Tokio's
-//! other feature names exist, so that a program that asks for them compiles, but they change nothing. `hyper`
-//! adds hyper 1.x's traits on this crate's types. `abort-on-detached-panic`, `raw-os-errors` and
+//! Everything is on, except files and child processes, which `fs`, `process` or `full` switch on. The names
+//! of Tokio's other stable features exist, so that a program that asks for them compiles, but they change
+//! nothing. Those of Tokio's optional dependencies, such as `tracing`, do not exist, except `parking_lot`.
+//! `hyper` adds hyper 1.x's traits on this crate's types. `abort-on-detached-panic`, `raw-os-errors` and
 //! `tokio-panics` are for the crates that stand in for Rayon and Tokio. `tokio-strict` panics also where
 //! Tokio does not allow what this crate allows.
 //!
