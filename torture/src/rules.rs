@@ -57,8 +57,8 @@
 //!   runtime, if that thread is a worker or inside of a job. Otherwise it belongs to the process-wide pool.
 //! - R17 Tasks do not inherit task-locals. (Tasks of a `current_thread` runtime may see those around its
 //!   `block_on`.)
-//! - R18 Inside of `LocalKey::with` the same key panics in `sync_scope`: nothing below it on its stack uses
-//!   one. Everything else may.
+//! - R18 Inside of `LocalKey::with` the same key may be set again, where Tokio's `sync_scope` panics. *Made*:
+//!   everything inside of `with` except another scope of the key.
 //! - R19 While a job lives, no other thread of its pool has the `current_thread_index` that the job sees.
 //!
 //! **The end** (`Runtime`, `tokio.md`)
