@@ -69,7 +69,7 @@ struct Sleeper {
 
 impl Sleeper {
     fn new() -> Arc<Self> {
-        let sleeper = Arc::new(Self { parker: Parker::new(), driver: Driver::new(None, None) });
+        let sleeper = Arc::new(Self { parker: Parker::default(), driver: Driver::new(None, None) });
         sleeper.parker.adopt_current_thread();
         sleeper
     }

@@ -31,7 +31,7 @@ fn driver() -> Driver {
 /// Two threads each set a flag and unpark; the sleeper sleeps until it has seen both.
 fn two_unparks(is_in_driver_first: bool) {
     model(move || {
-        let world = Arc::new((Parker::new(), driver(), [AtomicBool::new(false), AtomicBool::new(false)]));
+        let world = Arc::new((Parker::default(), driver(), [AtomicBool::new(false), AtomicBool::new(false)]));
         world.0.adopt_current_thread();
         let threads = [0, 1].map(|i| {
             let world = world.clone();

@@ -6,12 +6,12 @@ use crate::loom::thread::{self, Thread};
 use crate::util::rand::{self, Seeded};
 
 /// The right to be the worker of a `current_thread` runtime.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Core {
     pub(super) state: Mutex<CoreState>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct CoreState {
     pub(super) is_taken: bool,
     /// Whether the runtime has been shut down and has finished.
@@ -27,19 +27,6 @@ pub(super) struct CoreState {
 }
 
 impl Core {
-    pub fn new() -> Self {
-        Self {
-            state: Mutex::new(CoreState {
-                is_taken: false,
-                is_finished: false,
-                has_panicked: false,
-                waiters: Vec::new(),
-                next_waiter: 0,
-                seeds: 0,
-            }),
-        }
-    }
-
     /// Has the calling thread's random choices begin with the next seed of the series, until the result is
     /// dropped.
     pub(super) fn seed_thread(&self, seed: &RngSeed) -> Seeded {

@@ -116,7 +116,7 @@ fn an_owner_parks(events: u32) {
     model(move || {
         let driver = Driver::new(Some(IoDriver::new(1, None).unwrap()), Some(TimeDriver::new(1, false)));
         let idle = Idle::with_events(1, 1, events);
-        let world = Arc::new((idle, Parker::new(), driver, Latch::new(), AtomicBool::new(false)));
+        let world = Arc::new((idle, Parker::default(), driver, Latch::new(), AtomicBool::new(false)));
         let (idle, parker, driver, latch, has_job) = &*world;
         parker.adopt_current_thread();
         let setter = {

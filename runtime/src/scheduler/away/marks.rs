@@ -9,14 +9,14 @@ use crate::loom::sync::atomic::AtomicUsize;
 use crate::util::unwind;
 
 /// The marks of one runtime or pool; see the module's docs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Marks {
     /// The number of marks that stand. 0 without a handler.
     pub(super) announced: AtomicUsize,
     pub(super) state: Mutex<MarkTable>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct MarkTable {
     pub(super) marks: Vec<Marked>,
     /// The number of marks made so far.
@@ -52,14 +52,6 @@ pub(super) enum MarkedAs {
 
 /// Identifies a live thread.
 pub(super) type ThreadToken = usize;
-
-impl Marks {
-    pub fn new() -> Self {
-        let state =
-            MarkTable { marks: Vec::new(), made: 0, block_ons: Vec::new(), expecting: 0, is_reported: false };
-        Self { announced: AtomicUsize::new(0), state: Mutex::new(state) }
-    }
-}
 
 impl MarkTable {
     pub(super) fn is_worker_marked(&self, index: usize) -> bool {

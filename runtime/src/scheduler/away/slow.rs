@@ -192,12 +192,14 @@ impl SpawnSite {
     }
 }
 
-impl SlowTasks {
-    pub fn new() -> Self {
+impl Default for SlowTasks {
+    fn default() -> Self {
         let words = |count| (0..count).map(|_| AtomicU64::new(0)).collect();
         Self { names: words(SLOW_TASKS), sites: words(SITES) }
     }
+}
 
+impl SlowTasks {
     /// Whether the task is likely to compute for long.
     pub fn contains(&self, task: &Runnable) -> bool {
         self.is_slow(task.id()) || self.contains_site(task)
@@ -337,7 +339,7 @@ mod tests {
     #[test]
     fn names_from_the_blocks_of_several_threads_are_all_remembered() {
         const BLOCK: u64 = 1 << 16;
-        let slow = SlowTasks::new();
+        let slow = SlowTasks::default();
         let names = || (0..16).flat_map(|thread| (1..=4).map(move |nth| thread * BLOCK + nth));
         names().for_each(|name| slow.insert(name, Location::caller()));
         assert_eq!(names().filter(|&name| slow.known(name) == Known::Nothing).count(), 0);
@@ -362,7 +364,7 @@ mod tests {
 
     #[test]
     fn a_task_is_slow_after_two_long_polls_in_a_row_and_quick_after_three_short_ones() {
-        let slow = SlowTasks::new();
+        let slow = SlowTasks::default();
         assert_eq!(after(&slow, &[true]), Known::Long, "one long poll says little");
         assert_eq!(after(&slow, &[true]), Known::Slow);
         assert_eq!(after(&slow, &[false]), Known::Short);
@@ -377,7 +379,7 @@ mod tests {
 
     #[test]
     fn a_poll_that_the_monitor_has_found_is_not_counted_again() {
-        let slow = SlowTasks::new();
+        let slow = SlowTasks::default();
         slow.insert(1, Location::caller());
         assert_eq!(after(&slow, &[true]), Known::Long, "it is the same poll");
         assert_eq!(after(&slow, &[true]), Known::Slow, "it is the next one");
@@ -394,7 +396,7 @@ mod tests {
 
     #[test]
     fn a_new_name_takes_the_word_that_is_worth_least() {
-        let slow = SlowTasks::new();
+        let slow = SlowTasks::default();
         let polled = |name, polls| (0..polls).for_each(|_| poll(&slow, name, SHORT));
         let mut names = names_of_a_set().filter(|name| name % AGES != 0);
         let mut next = || names.next().expect("there are fewer words than names");
@@ -417,7 +419,7 @@ mod tests {
 
     #[test]
     fn names_that_were_quick_age() {
-        let slow = SlowTasks::new();
+        let slow = SlowTasks::default();
         let mut names = names_of_a_set();
         let mut next = || names.next().expect("there are fewer words than names");
         let ended: Vec<_> = (0..WAYS).map(|_| next()).collect();
@@ -431,7 +433,7 @@ mod tests {
 
     #[test]
     fn a_place_is_slow_while_more_than_one_of_four_polls_is_long() {
-        let slow = SlowTasks::new();
+        let slow = SlowTasks::default();
         let (here, there) = (Location::caller(), there());
         let polled =
             |names: Range<u64>, taken| names.for_each(|name| slow.was_polled(name, here, taken, taken));
@@ -451,7 +453,7 @@ mod tests {
 
     #[test]
     fn a_place_counts_the_polls_of_a_task_until_the_first_long_one_or_until_it_is_quick() {
-        let slow = SlowTasks::new();
+        let slow = SlowTasks::default();
         let here = Location::caller();
         let counts = || {
             let site = SpawnSite::from_word(slow.site(here).1.load(Relaxed));
@@ -471,7 +473,7 @@ mod tests {
 
     #[test]
     fn a_poll_that_has_waited_says_nothing() {
-        let slow = SlowTasks::new();
+        let slow = SlowTasks::default();
         slow.was_polled(1, Location::caller(), 2 * SHORT, SHORT);
         assert_eq!(slow.known(1), Known::Nothing);
     }

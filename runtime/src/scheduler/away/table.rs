@@ -5,7 +5,7 @@ use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use crate::loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, fence};
 
-/// As far as is known, the worker comes back to its queues.
+/// As far as is known, the worker comes back to its queues. The default.
 const HERE: u32 = 0;
 /// The worker is in a call that may block, and is not counted.
 const BLOCKED: u32 = 1;
@@ -13,14 +13,10 @@ const BLOCKED: u32 = 1;
 const COUNTED: u32 = 2;
 
 /// Whether a worker is in a call that may block, and whether it is counted; see `away/mod.rs`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct BlockedState(AtomicU32);
 
 impl BlockedState {
-    pub fn new() -> Self {
-        Self(AtomicU32::new(HERE))
-    }
-
     /// `SayBlocked`, by the worker.
     pub fn say_blocked(&self) {
         // SeqCst: pairs with `CloseFence`. Release: the thread that counts this worker may use its table.
@@ -62,7 +58,7 @@ impl BlockedState {
 }
 
 /// Which workers are away, and which spare workers are there; see `away/mod.rs`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Away {
     table: Mutex<Table>,
     /// The number of active spare workers, and of workers that are blocked or stalled: hints.
@@ -116,7 +112,7 @@ pub struct SpareCounts {
 }
 
 /// The numbers under the lock.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Table {
     /// Workers that are marked, or are counted as inside of a blocking call.
     pub blocked: usize,
@@ -155,30 +151,8 @@ pub enum Call {
 impl Away {
     /// Spare workers have the indices `first..first + spares`.
     pub fn new(first: usize, spares: usize) -> Self {
-        let table = Table {
-            blocked: 0,
-            stalled: 0,
-            serving: 0,
-            yielding: Vec::new(),
-            active: Vec::new(),
-            resting: Vec::new(),
-            used: vec![false; spares],
-            first,
-            permanent: 0,
-            arrived: 0,
-            is_closed: false,
-            counts: SpareCounts::default(),
-        };
-        Self {
-            table: Mutex::new(table),
-            active: AtomicUsize::new(0),
-            blocked: AtomicUsize::new(0),
-            is_any: AtomicBool::new(false),
-            has_yielding: AtomicBool::new(false),
-            is_any_serving: AtomicBool::new(false),
-            lent: AtomicUsize::new(0),
-            on_child_jobs: AtomicUsize::new(0),
-        }
+        let table = Table { used: vec![false; spares], first, ..Table::default() };
+        Self { table: Mutex::new(table), ..Self::default() }
     }
 
     /// Calls `f` with the table, under the lock.

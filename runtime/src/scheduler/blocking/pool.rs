@@ -16,7 +16,7 @@ pub struct Pool {
 impl Pool {
     /// Makes a pool of at most `most` threads. It begins with none.
     pub fn new(most: usize) -> Self {
-        Self { queue: PoolQueue::new(most), records: Records::new() }
+        Self { queue: PoolQueue::new(most), records: Records::default() }
     }
 
     pub fn records(&self) -> &Records {

@@ -7,7 +7,7 @@
 //! The counters are not those of `loom/mod.rs`, as in `metrics.rs`: no protocol depends on them.
 
 use std::panic::Location;
-use std::ptr::{NonNull, null_mut};
+use std::ptr::NonNull;
 use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -24,7 +24,7 @@ pub struct CallSites {
 }
 
 /// The counters of one call site.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct CallSite {
     /// A `&'static Location`, or null while the place is free. Written once.
     location: AtomicPtr<Location<'static>>,
@@ -32,16 +32,6 @@ pub struct CallSite {
     pub calls: Counter,
     /// The number of calls in which a spare worker compensated for the worker.
     pub compensated: Counter,
-}
-
-impl Default for CallSite {
-    fn default() -> Self {
-        Self {
-            location: AtomicPtr::new(null_mut()),
-            calls: Counter::default(),
-            compensated: Counter::default(),
-        }
-    }
 }
 
 impl CallSites {

@@ -44,7 +44,7 @@ use crate::task::{Id, Runnable};
 const COMPUTATION: u64 = 1 << 63;
 
 /// The record of one thread; see the module's docs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Polling {
     /// The task's id, with [`COMPUTATION`], or 0. Only the owner writes this and the other fields.
     id: AtomicU64,
@@ -64,10 +64,6 @@ pub struct Record {
 }
 
 impl Polling {
-    pub fn new() -> Self {
-        Self { id: AtomicU64::new(0), spawned_at: AtomicPtr::new(null_mut()), changes: AtomicU64::new(0) }
-    }
-
     /// `WriteRecord`: a poll begins. Only the owner calls this and the other functions that write.
     #[inline]
     pub fn begin(&self, task: &Runnable) {
@@ -155,17 +151,13 @@ impl Drop for Outer<'_> {
 }
 
 /// The records of threads that come and go.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Records(Mutex<Vec<Arc<Polling>>>);
 
 impl Records {
-    pub fn new() -> Self {
-        Self(Mutex::new(Vec::new()))
-    }
-
     /// A record for a thread that has just begun.
     pub fn enter(&self) -> Arc<Polling> {
-        let record = Arc::new(Polling::new());
+        let record = Arc::new(Polling::default());
         self.0.lock().push(record.clone());
         record
     }
@@ -190,7 +182,7 @@ mod tests {
     #[test]
     fn what_was_begun_inside_of_something_else_puts_it_back() {
         let here = Location::caller();
-        let polling = Polling::new();
+        let polling = Polling::default();
         assert_eq!(polling.read(), None);
         polling.id.store(7, Relaxed);
         polling.spawned_at.store(pointer(here), Relaxed);
@@ -215,7 +207,7 @@ mod tests {
     #[test]
     fn a_name_is_never_read_with_the_place_of_another() {
         let places = [Location::caller(), Location::caller()];
-        let polling = Polling::new();
+        let polling = Polling::default();
         let is_over = AtomicBool::new(false);
         joined_scope(|scope| {
             let writer = scope.spawn(|| {
@@ -239,7 +231,7 @@ mod tests {
 
     #[test]
     fn a_record_that_is_changing_is_not_read() {
-        let polling = Polling::new();
+        let polling = Polling::default();
         polling.write(7, pointer(Location::caller()));
         assert!(polling.read().is_some());
         polling.changes.store(5, Relaxed);

@@ -270,7 +270,7 @@ struct Hot {
 }
 
 /// The bits of 64 workers: bit `i % 64` is worker `i`'s.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Bits {
     /// The worker sleeps and has not been notified.
     sleepers: AtomicU64,
@@ -332,10 +332,10 @@ impl Idle {
         Self {
             hot: CachePadded::new(Hot {
                 counts,
-                first: Bits::new(),
+                first: Bits::default(),
                 more_used: AtomicUsize::new(workers.saturating_sub(1) / 64),
             }),
-            more: (1..threads.div_ceil(64)).map(|_| Bits::new()).collect(),
+            more: (1..threads.div_ceil(64)).map(|_| Bits::default()).collect(),
             workers,
         }
     }
@@ -651,12 +651,6 @@ impl Idle {
             }
             Found::GaveBack => Pick { unparks: self.pick_waiter(0), found_none: true },
         }
-    }
-}
-
-impl Bits {
-    fn new() -> Self {
-        Self { sleepers: AtomicU64::new(0), waiters: AtomicU64::new(0) }
     }
 }
 

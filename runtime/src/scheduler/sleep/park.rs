@@ -61,13 +61,14 @@ use crate::loom::sync::atomic::AtomicU32;
 use crate::loom::sync::atomic::Ordering::{AcqRel, Relaxed};
 use crate::loom::thread::{self, Thread};
 
+/// The default.
 const EMPTY: u32 = 0;
 const PARKED: u32 = 1;
 const IN_DRIVER: u32 = 2;
 const NOTIFIED: u32 = 3;
 
 /// The place where one worker sleeps.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Parker {
     state: AtomicU32,
     /// The thread that sleeps here, set before its first sleep. It changes only on `current_thread` runtimes,
@@ -76,10 +77,6 @@ pub struct Parker {
 }
 
 impl Parker {
-    pub fn new() -> Self {
-        Self { state: AtomicU32::new(EMPTY), thread: Mutex::new(None) }
-    }
-
     /// Makes the calling thread the one that sleeps here.
     pub fn adopt_current_thread(&self) {
         *self.thread.lock() = Some(thread::current());

@@ -9,7 +9,7 @@ use crate::scheduler::park::Parker;
 use crate::scheduler::processor::Processor;
 
 /// The part of the monitor that other threads see.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Monitor {
     pub parker: Parker,
     /// The monitor sleeps for good, until a worker wakes.
@@ -30,20 +30,6 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    pub fn new() -> Self {
-        Self {
-            parker: Parker::new(),
-            is_resting: AtomicBool::new(false),
-            saw_long_polls: AtomicBool::new(false),
-            slow_tasks: SlowTasks::new(),
-            slow_taken: AtomicU64::new(0),
-            stalls: Counter::default(),
-            rescued_tasks: Counter::default(),
-            rescued_driver: Counter::default(),
-            missed_wakes: Counter::default(),
-        }
-    }
-
     /// Whether a worker was found inside of a long poll within the last second: a hint.
     #[inline]
     pub fn saw_long_polls(&self) -> bool {
