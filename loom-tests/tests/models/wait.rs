@@ -133,7 +133,7 @@ fn an_external_thread_waits() {
         assert!(shared.injected_jobs.try_begin());
         let (processor, tag) = shared.take_external().expect("more workers sleep than external threads run");
         // SAFETY: (1) no region.
-        unsafe { processor.begin_external(null(), tag) };
+        unsafe { processor.replace_region(null(), tag) };
         let latch = WaiterLatch::new(processor);
         let setter = {
             let latch = SendPtr::to(&latch);

@@ -244,8 +244,8 @@ impl<'a> Visit<'a> {
         let tag =
             if region.tag() == Tag::NONE || region.tag().is_external() { own_tag } else { region.tag() };
         // SAFETY: (1) the region is in `self`, or is the calling thread's own, which outlives the call. The
-        // drop of `self` ends the visit.
-        unsafe { processor.begin_external(region.region(), tag) };
+        // drop of `self` calls `end_external`, which replaces it.
+        unsafe { processor.replace_region(region.region(), tag) };
         Some(Self { processor, _region: region })
     }
 }

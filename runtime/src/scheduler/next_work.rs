@@ -37,14 +37,9 @@ impl Worker {
         let is_slow_first = !self.was_slow_first.get();
         self.was_slow_first.set(is_slow_first);
         let first = if is_slow_first { self.next_slow_task() } else { None };
-        let others = || self.pop_injected().or_else(|| self.next_slow_task());
+        let injected = || self.shared().injector.pop_task().and_then(|task| self.unless_slow(task));
+        let others = || injected().or_else(|| self.next_slow_task());
         first.or_else(others).or_else(|| self.next_local_task())
-    }
-
-    #[inline(always)]
-    fn pop_injected(&self) -> Option<Runnable> {
-        let task = self.shared().injector.pop_task()?;
-        self.unless_slow(task)
     }
 
     #[inline(always)]
@@ -67,7 +62,9 @@ impl Worker {
     /// Takes a batch from the injector: one task to run, the others into the ring.
     fn next_injected_task(&self) -> Option<Runnable> {
         let shared = self.shared();
-        if shared.injector.is_empty() || self.leaves_it_to_others() {
+        if shared.injector.is_empty()
+            || self.sampling.leaves_it_to_others(shared, self.index(), self.is_searching.get())
+        {
             return None;
         }
         let has_waited = self.linger.gathers(shared);
@@ -133,11 +130,6 @@ impl Worker {
     /// computations that yield.
     fn may_take_long(&self) -> bool {
         self.role().takes_any_task() || self.shared().away.has_yielding()
-    }
-
-    #[inline]
-    fn leaves_it_to_others(&self) -> bool {
-        self.sampling.leaves_it_to_others(self.shared(), self.index(), self.is_searching.get())
     }
 
     /// Takes a task from another worker, unless enough workers search already. If it finds none, the worker
@@ -434,7 +426,7 @@ impl Worker {
 
     #[inline(never)]
     fn notify_beside_sleepers(&self) {
-        if self.shared().is_worth_notifying() {
+        if self.idle().is_worth_notifying(|| self.shared().extra()) {
             self.notify();
         }
     }

@@ -184,11 +184,6 @@ impl Shared {
         }
     }
 
-    /// Whether to wake another worker for work that the calling worker could also do later: a hint.
-    pub fn is_worth_notifying(&self) -> bool {
-        self.idle.is_worth_notifying(|| self.extra())
-    }
-
     /// Whether a worker, awake or not, has no work: a hint.
     pub fn is_hungry(&self) -> bool {
         self.idle.is_any_idle(|| self.extra())

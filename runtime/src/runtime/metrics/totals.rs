@@ -117,7 +117,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn num_blocking_threads(&self) -> usize {
-        self.reference.shared().blocking.counts().threads
+        self.reference.shared().blocking.queue.counts().threads
     }
 
     /// Returns the number of threads for blocking closures that wait for a closure.
@@ -130,7 +130,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn num_idle_blocking_threads(&self) -> usize {
-        self.reference.shared().blocking.counts().idle
+        self.reference.shared().blocking.queue.counts().idle
     }
 
     /// Returns the number of blocking closures that wait for a thread.
@@ -143,7 +143,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn blocking_queue_depth(&self) -> usize {
-        self.reference.shared().blocking.counts().queued
+        self.reference.shared().blocking.queue.counts().queued
     }
 
     /// Returns how often a thread for blocking closures was woken because a closure waited.
@@ -156,7 +156,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn blocking_wake_count(&self) -> u64 {
-        self.reference.shared().blocking.counts().wakes
+        self.reference.shared().blocking.queue.counts().wakes
     }
 
     /// Returns how often a thread for blocking closures was started because a closure waited. Attempts that
@@ -170,7 +170,7 @@ impl RuntimeMetrics {
     /// # std::io::Result::Ok(())
     /// ```
     pub fn blocking_start_count(&self) -> u64 {
-        self.reference.shared().blocking.counts().starts
+        self.reference.shared().blocking.queue.counts().starts
     }
 
     /// Returns the number of spare workers, idle ones included. Spare workers take over for stuck and blocked

@@ -306,7 +306,7 @@ impl Shared {
 
     /// `DeadlockNothing`: whether there is something that a sleeper will be woken for.
     fn has_anything_to_come(&self, state: &MarkTable) -> bool {
-        let Counts { threads, idle, queued, .. } = self.blocking.counts();
+        let Counts { threads, idle, queued, .. } = self.blocking.queue.counts();
         let closures = state.marked_threads(MarkedAs::Closure);
         self.has_visible_tasks()
             || self.processors.iter().any(|processor| processor.lifo.is_occupied())

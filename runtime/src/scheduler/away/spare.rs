@@ -258,11 +258,6 @@ impl Worker {
             has_ended
         })
     }
-
-    /// How long a spare worker sleeps at most before it asks again whether it is needed.
-    pub fn longest_spare_sleep(&self) -> Duration {
-        self.shared().config.thread_keep_alive.min(LONGEST_SLEEP)
-    }
 }
 
 /// The longest timeout of a sleep. The system's calls accept it.

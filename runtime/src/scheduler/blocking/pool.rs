@@ -1,6 +1,6 @@
 //! What a runtime holds of its blocking pool.
 
-use super::queue::{Counts, PoolQueue};
+use super::queue::PoolQueue;
 use crate::scheduler::polling::Records;
 use crate::task::Header;
 
@@ -8,23 +8,14 @@ use crate::task::Header;
 #[derive(Debug)]
 pub struct Pool {
     /// Each item came out of a [`Runnable`]. The thread that takes it makes it a `Runnable` again.
-    pub(super) queue: PoolQueue<Header>,
+    pub queue: PoolQueue<Header>,
     /// The closure that each thread runs.
-    records: Records,
+    pub records: Records,
 }
 
 impl Pool {
     /// Makes a pool of at most `most` threads. It begins with none.
     pub fn new(most: usize) -> Self {
         Self { queue: PoolQueue::new(most), records: Records::default() }
-    }
-
-    pub fn records(&self) -> &Records {
-        &self.records
-    }
-
-    /// The pool's numbers at this moment.
-    pub fn counts(&self) -> Counts {
-        self.queue.counts()
     }
 }

@@ -278,8 +278,9 @@ impl<T: Linked> PoolQueue<T> {
             _ => {}
         }
         thread.state.store(WORKING, Relaxed);
-        if let Some((closure, pending)) = state.take(self.most) {
-            return Next::Run(closure, pending);
+        // `TakeClosure`.
+        if let Some(closure) = state.closures.pop_front() {
+            return Next::Run(closure, state.choose(self.most));
         }
         if state.is_closed || is_overdue && before == IDLE {
             state.threads -= 1;
@@ -322,12 +323,6 @@ impl<T: Linked> PoolQueue<T> {
 }
 
 impl<T: Linked> PoolState<T> {
-    /// `TakeClosure`.
-    fn take(&mut self, most: usize) -> Option<(NonNull<T>, PendingWake)> {
-        let closure = self.closures.pop_front()?;
-        Some((closure, self.choose(most)))
-    }
-
     /// `ChooseNobody` to `ChooseLater`.
     fn choose(&mut self, most: usize) -> PendingWake {
         if self.is_coming || self.is_closed || self.closures.is_empty() {

@@ -15,7 +15,7 @@ use crate::coop;
 use crate::driver::time;
 use crate::queue::IntrusiveList;
 use crate::scheduler::Shared;
-use crate::scheduler::context::{self, Entry};
+use crate::scheduler::context;
 use crate::scheduler::polling::Polling;
 use crate::scheduler::reference::Reference;
 use crate::task::{self, Failure, Header, JoinHandle, Runnable, Schedule};
@@ -85,7 +85,7 @@ fn run_closures(handle: &Reference) {
     let shared = handle.shared();
     let queue = &shared.blocking.queue;
     let hooks = &shared.config.hooks;
-    let record = shared.blocking.records().enter();
+    let record = shared.blocking.records.enter();
     // A hook may be slow. So the next thread is fetched before the hook, and no closure is taken yet.
     perform(handle, queue.arrive());
     hooks.on_thread_start();
@@ -107,7 +107,7 @@ fn run_closures(handle: &Reference) {
         }
     }
     hooks.on_thread_stop();
-    shared.blocking.records().leave(&record);
+    shared.blocking.records.leave(&record);
 }
 
 fn start_thread(handle: &Reference) -> io::Result<()> {
@@ -131,12 +131,8 @@ fn start_thread(handle: &Reference) -> io::Result<()> {
 
 fn run_thread(handle: Reference) {
     context::become_blocking(handle.shared_ptr());
-    let entry = Entry::new(handle.shared_ptr());
-    // SAFETY: (1) the entry stays in this frame until `leave`, and the handle keeps the runtime valid. (2)
-    // The entry is new.
-    unsafe { entry.enter() };
-    run_closures(&handle);
-    entry.leave();
+    // SAFETY: (1) the handle keeps the runtime valid.
+    unsafe { context::enter_runtime(handle.shared_ptr(), || run_closures(&handle)) };
 }
 
 fn run_closure(shared: &Shared, record: &Polling, task: NonNull<Header>) {

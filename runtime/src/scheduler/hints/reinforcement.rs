@@ -166,7 +166,7 @@ fn is_within(at: &Cell<Option<Instant>>, now: Instant, limit: Duration) -> bool 
 }
 
 /// The time of one poll, if `polls` polls took `passed`. `None` if there was no poll.
-fn pace(polls: u64, passed: Duration) -> Option<Duration> {
+pub(super) fn pace(polls: u64, passed: Duration) -> Option<Duration> {
     passed.checked_div(u32::try_from(polls).unwrap_or(u32::MAX))
 }
 

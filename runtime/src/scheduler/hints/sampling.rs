@@ -48,6 +48,7 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use crate::loom::{SAMPLES, hint};
+use crate::scheduler::hints::reinforcement::pace;
 use crate::scheduler::hints::samplers::Samplers;
 use crate::scheduler::processor::Processor;
 use crate::scheduler::shared::Shared;
@@ -350,12 +351,6 @@ fn goes_on(processor: &Processor, before: Moves, pace: Duration) -> bool {
             return false;
         }
     }
-}
-
-/// The time of one poll, if the tick moved by `polls` in `passed`. `None` if it did not move.
-fn pace(polls: u64, passed: Duration) -> Option<Duration> {
-    let polls = u32::try_from(polls).unwrap_or(u32::MAX);
-    passed.checked_div(polls)
 }
 
 #[cfg(all(test, not(loom)))]

@@ -84,9 +84,7 @@ impl Shared {
     /// 1. `job_processor` is from [`take_external`](Self::take_external), and this is its last use.
     pub unsafe fn give_external_back(&self, job_processor: &OwnJobs, has_moved: bool) {
         if has_moved {
-            self.idle.fence_push();
-            self.idle.post_job();
-            self.fetch(Work::Job);
+            self.post_strictly(Work::Job);
         }
         // From now on another thread may be the owner.
         self.external.give_back(job_processor.index());

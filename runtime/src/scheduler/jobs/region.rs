@@ -40,15 +40,6 @@ impl OwnJobs {
         if self.is_external() && tag.without_external() == Tag::NONE { self.tag() } else { tag }
     }
 
-    /// From now on the owner holds the job processor as an external thread. Its jobs get this tag.
-    ///
-    /// # Safety
-    /// 1. `region` is null, or live until [`end_external`](Self::end_external).
-    pub unsafe fn begin_external(&self, region: *const Region, tag: Tag) {
-        // SAFETY: (1) by our (1) it is live until `end_external` replaces it.
-        unsafe { self.replace_region(region, tag) };
-    }
-
     /// `ExternalLeaves` of `external.rs`: moves the jobs that are left for scopes around the call to a
     /// worker's overflow list. Returns whether there were any.
     ///

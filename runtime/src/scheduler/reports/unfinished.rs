@@ -160,7 +160,7 @@ impl Shared {
             let (is_blocked, is_spare) = (processor.may_block(), index >= self.config.workers);
             Some(UnfinishedTask { is_spare, is_blocked, ..task(record, kind, Some(index)) })
         });
-        let closures = self.blocking.records().read_all().into_iter();
+        let closures = self.blocking.records.read_all().into_iter();
         let closures = closures.map(|record| task(record, UnfinishedKind::BlockingClosure, None));
         // On a `current_thread` runtime, the threads that run tasks are not waited for.
         let tasks: Vec<_> = workers.filter(|_| !self.is_current_thread()).chain(closures).collect();

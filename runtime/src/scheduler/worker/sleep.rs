@@ -153,7 +153,8 @@ impl Worker {
     fn longest_sleep(&self) -> Option<Duration> {
         match self.is_permanent() {
             true => self.shared().config.is_pool.then(|| self.time_to_look_again()),
-            false => Some(self.longest_spare_sleep()),
+            // Then the spare worker asks again whether it is needed.
+            false => Some(self.shared().config.thread_keep_alive.min(LONGEST_SLEEP)),
         }
     }
 
