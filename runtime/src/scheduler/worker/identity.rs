@@ -49,10 +49,9 @@ pub struct Worker {
     pub(super) index: usize,
     /// Processor `index` of `shared`.
     processor: NonNull<Processor>,
-    /// The number of polls in the stride, when the stride began, and at which tick.
+    /// The number of polls in the stride, and when the stride began.
     pub(super) stride: Cell<u32>,
     pub(super) stride_began: Cell<Instant>,
-    pub(super) stride_tick: Cell<u64>,
     /// When the poll that is measured began, or begins with the next task. None if none is measured.
     pub(super) measured: Cell<Option<PollBegin>>,
     /// Rounds of the stride beyond those that are counted down now. 0, unless the worker has something to do
@@ -140,7 +139,6 @@ impl Worker {
             processor: NonNull::from(processor),
             stride: Cell::new(state.config.event_interval),
             stride_began: Cell::new(now),
-            stride_tick: Cell::new(processor.tick()),
             measured: Cell::new(None),
             rounds_put_off: Cell::new(state.config.event_interval - 1),
             looks_at_yields: Cell::new(Some(1)),

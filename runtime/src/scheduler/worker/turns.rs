@@ -113,7 +113,6 @@ impl Worker {
     #[inline]
     pub(super) fn time_stride(&self, now: Instant) {
         self.stride_began.set(now);
-        self.stride_tick.set(self.processor().tick());
     }
 
     /// The stride is one poll, and begins now.
