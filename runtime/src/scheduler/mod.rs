@@ -45,7 +45,6 @@ mod start;
 pub mod worker;
 
 pub use away::{deadlock, in_place, monitor, slow};
-pub use belonging::Hold;
 pub use job_memory::JobMemory;
 pub use job_processor::JobProcessor;
 pub use jobs::{

@@ -12,8 +12,9 @@ use crate::parallel::cancel;
 use crate::parallel::enter::{CallRegion, JobEnd, JobLatch, region_of};
 use crate::queue::LockedList;
 use crate::scheduler::context;
+use crate::scheduler::reference::Reference;
 use crate::scheduler::wait::Awaited;
-use crate::scheduler::{Hold, JobMemory, OwnJobs, Shared};
+use crate::scheduler::{JobMemory, OwnJobs, Shared};
 use crate::util::unwind::{self, Cancelled, Payload};
 
 /// An address that no job processor has.
@@ -124,7 +125,7 @@ impl Awaited for JobsOf<'_, '_> {
 pub(super) struct Stay {
     _end: JobEnd,
     /// Dropped last.
-    _hold: Hold,
+    _hold: Reference,
 }
 
 impl<'scope> Base<'scope> {
@@ -152,10 +153,10 @@ impl<'scope> Base<'scope> {
             }
         }
         let stay = pool.and_then(|pool| {
-            // SAFETY: `Hold::new`: (1). `JobEnd::new`: (1) `try_begin` has counted it; (2) the hold keeps the
-            // pool, and `Stay` drops the hold last.
+            // SAFETY: `Reference::new`: (1). `JobEnd::new`: (1) `try_begin` has counted it; (2) the hold
+            // keeps the pool, and `Stay` drops the hold last.
             unsafe {
-                let hold = Hold::new(pool);
+                let hold = Reference::new(pool);
                 pool.as_ref().injected_jobs.try_begin().then(|| Stay { _end: JobEnd::new(pool), _hold: hold })
             }
         });

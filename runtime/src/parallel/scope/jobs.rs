@@ -10,7 +10,8 @@ use crate::parallel::broadcast::BroadcastContext;
 use crate::parallel::enter::JobEnd;
 use crate::queue::TicketQueue;
 use crate::scheduler::context;
-use crate::scheduler::{Hold, JobMemory, OwnJobs, Shared};
+use crate::scheduler::reference::Reference;
+use crate::scheduler::{JobMemory, OwnJobs, Shared};
 use crate::util::unwind;
 
 /// One of the two kinds of scope.
@@ -107,7 +108,7 @@ fn spawn_outside<'scope, S: Kind<'scope>>(
     }
     // SAFETY: (1) a scope's pool is valid, as above. The hold is for the owner's latch, which a thread of no
     // pool is about to set.
-    let _hold = unsafe { Hold::new(pool) };
+    let _hold = unsafe { Reference::new(pool) };
     // SAFETY: `job`: (1) counted above; (2) `JobMemory` takes its own memory. `run_here`: (1) the job was
     // just made, and is in no queue.
     unsafe { run_here(processor, job(scope, JobMemory::allocate, body)) };

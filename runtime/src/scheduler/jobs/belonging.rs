@@ -7,6 +7,7 @@ use crate::job::Owner;
 use crate::scheduler::context;
 use crate::scheduler::job_processor::{BREADTH_FIRST, JobProcessor};
 use crate::scheduler::owner::OwnJobs;
+use crate::scheduler::reference::Reference;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
 
@@ -77,37 +78,16 @@ pub fn outside_of_computations<R>(f: impl FnOnce() -> R) -> R {
 // SAFETY: (1) a job processor's parker is its processor's, which lives as long as the shared state; (2)
 // `Hold` is a reference to that.
 unsafe impl Owner for JobProcessor {
-    type Hold = Hold;
+    type Hold = Reference;
 
-    unsafe fn hold(owner: NonNull<Self>) -> Hold {
+    unsafe fn hold(owner: NonNull<Self>) -> Reference {
         // SAFETY: (1) by our (1) the caller keeps the job processor's pool, and so the job processor.
-        unsafe { Hold::new(owner.as_ref().shared_ptr()) }
+        unsafe { Reference::new(owner.as_ref().shared_ptr()) }
     }
 
     unsafe fn unpark(owner: NonNull<Self>) {
         // SAFETY: by (1) the caller keeps the pool, which holds the job processor.
         let job_processor = unsafe { owner.as_ref() };
         job_processor.shared().unpark_picked(Some(job_processor.index));
-    }
-}
-
-/// A reference to a pool's shared state.
-#[derive(Debug)]
-pub struct Hold(NonNull<Shared>);
-
-impl Hold {
-    /// # Safety
-    /// 1. `shared` is valid until this returns.
-    pub unsafe fn new(shared: NonNull<Shared>) -> Self {
-        // SAFETY: (1) by our (1): what keeps the state valid until this returns is a reference, or a worker.
-        unsafe { Shared::retain(shared) };
-        Self(shared)
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        // SAFETY: (1) our reference is given up here, and `self`, the only way to it, ends with this call.
-        unsafe { Shared::release(self.0) };
     }
 }
