@@ -180,7 +180,7 @@ impl Shared {
         };
         match spares + self.external.count() {
             0 => 0,
-            extra => extra.min(self.idle.sleepers_from(self.config.workers)),
+            extra => extra.min(self.idle.sleepers_in(self.config.workers..usize::MAX)),
         }
     }
 

@@ -462,14 +462,9 @@ impl Idle {
         avoided: Option<usize>,
     ) -> Option<usize> {
         // Low indices first: the same few workers stay busy, warm, and the others asleep.
-        let others = self.all_bits().enumerate().skip(range.start / 64).find_map(|(i, bits)| {
-            let avoided = avoided.filter(|avoided| avoided / 64 == i).map_or(0, bit);
-            let below = if range.start / 64 == i { bit(range.start) - 1 } else { 0 };
-            let within = match range.end.saturating_sub(64 * i) {
-                left @ ..64 => bit(left) - 1,
-                _ => u64::MAX,
-            };
-            take_lowest(which(bits), within & !(avoided | below)).map(|bit| 64 * i + bit)
+        let others = self.all_bits().enumerate().find_map(|(block, bits)| {
+            let avoided = avoided.filter(|avoided| avoided / 64 == block).map_or(0, bit);
+            take_lowest(which(bits), within(block, &range) & !avoided).map(|bit| 64 * block + bit)
         });
         others.or_else(|| {
             let avoided =
@@ -520,17 +515,12 @@ impl Idle {
         fence(SeqCst);
     }
 
-    /// As [`announce_sleep`](Self::announce_sleep), unless a job was posted since `seen`. In that case it
-    /// changes nothing and returns false.
+    /// As [`announce_sleep`](Self::announce_sleep), with CountSleeper by a CAS, unless a job was posted since
+    /// `seen`. In that case it changes nothing and returns false.
     pub fn announce_sleep_unless(&self, index: usize, is_searching: bool, seen: JobEvents) -> bool {
-        self.lie_down_if(index, sleep_change(is_searching), |counts| events(counts) == seen)
-    }
-
-    /// CountSleeper by a CAS that adds `change`, unless `may` refuses; then ShowSleeper and SleepFence.
-    /// Returns false if `may` refused.
-    fn lie_down_if(&self, index: usize, change: u64, may: impl Fn(u64) -> bool) -> bool {
+        let change = sleep_change(is_searching);
         let mut counts = self.word().load(Acquire);
-        while may(counts) {
+        while events(counts) == seen {
             match self.word().compare_exchange(counts, counts + change, SeqCst, Acquire) {
                 Ok(_) => {
                     self.show_sleeper(index);
@@ -608,21 +598,10 @@ impl Idle {
                 return picked;
             }
             fence(SeqCst);
-            if !self.has_sleeper_below(end) {
+            if self.sleepers_in(0..end) == 0 {
                 return None;
             }
         }
-    }
-
-    /// Whether a worker below `end` shows that it sleeps.
-    fn has_sleeper_below(&self, end: usize) -> bool {
-        self.all_bits().enumerate().any(|(i, bits)| {
-            let mask = match end.saturating_sub(64 * i) {
-                left @ ..64 => bit(left) - 1,
-                _ => u64::MAX,
-            };
-            bits.sleepers.load(Relaxed) & mask != 0
-        })
     }
 
     /// Whether a worker waits for a latch. It may be asleep, or about to sleep.
@@ -682,6 +661,15 @@ fn sleep_change(is_searching: bool) -> u64 {
 
 fn bit(index: usize) -> u64 {
     1 << (index % 64)
+}
+
+/// The bits of the workers in `range` whose bits are in block `block`.
+fn within(block: usize, range: &Range<usize>) -> u64 {
+    let below = |end: usize| match end.saturating_sub(64 * block) {
+        left @ ..64 => bit(left) - 1,
+        _ => u64::MAX,
+    };
+    below(range.end) & !below(range.start)
 }
 
 fn searching(counts: u64) -> usize {
@@ -750,15 +738,13 @@ impl Idle {
     /// word may be too high: a woken worker may already see that its bit is gone, before its notifier has
     /// done UnparkSleeper.
     pub fn sleepers(&self) -> usize {
-        self.sleepers_from(0)
+        self.sleepers_in(0..usize::MAX)
     }
 
-    /// As [`sleepers`](Self::sleepers), of the workers with the indices from `first` on.
-    pub fn sleepers_from(&self, first: usize) -> usize {
+    /// As [`sleepers`](Self::sleepers), of the workers with the indices in `range`.
+    pub fn sleepers_in(&self, range: Range<usize>) -> usize {
         let count = |(block, bits): (usize, &Bits)| {
-            let left_out = first.saturating_sub(64 * block) as u32;
-            let meant = u64::MAX.checked_shl(left_out).unwrap_or(0);
-            (bits.sleepers.load(Relaxed) & meant).count_ones() as usize
+            (bits.sleepers.load(Relaxed) & within(block, &range)).count_ones() as usize
         };
         self.all_bits().enumerate().map(count).sum()
     }
@@ -777,13 +763,8 @@ impl Idle {
 
     /// How many workers sleep while they wait for a latch, except those with the indices `but`: a hint.
     pub fn waiters(&self, but: Range<usize>) -> usize {
-        let is_meant = |index: usize| !but.contains(&index);
         let count = |(block, bits): (usize, &Bits)| {
-            let waiters = bits.waiters.load(Relaxed);
-            match waiters {
-                0 => 0,
-                _ => (0..64).filter(|bit| waiters & 1 << bit != 0 && is_meant(64 * block + bit)).count(),
-            }
+            (bits.waiters.load(Relaxed) & !within(block, &but)).count_ones() as usize
         };
         self.all_bits().enumerate().map(count).sum()
     }
