@@ -2,6 +2,7 @@
 
 use super::spare::Called;
 use super::table::Table;
+use crate::loom::sync::atomic::Ordering::Release;
 use crate::scheduler::shared::Shared;
 
 /// How blocked workers are counted.
@@ -9,18 +10,21 @@ impl Shared {
     /// `CountBlocked`: if worker `index` is in a blocking call and was not counted, counts it and lends its
     /// table. Calls a spare worker if one is needed. Returns whether this counted the worker.
     pub fn count_blocked(&self, index: usize) -> bool {
-        let lend = || {
-            let has_table = index < self.config.workers && !self.config.is_pool;
+        let has_table = index < self.config.workers && !self.config.is_pool;
+        let counted = self.away.change(|table| {
+            if !self.processor(index).blocked_state.count() {
+                return None;
+            }
             if has_table {
                 // SAFETY: (1) the worker said `SayBlocked`, and touches its table only after `SayBack`, which
                 // waits for the lock under which this is called. If it was marked before, the table is lent
                 // already.
                 unsafe { self.owned.lend(index) };
+                // Release: pairs with `Away::lent`. The thread that reads this number sees the table lent.
+                self.away.lent.fetch_add(1, Release);
             }
-            has_table
-        };
-        let blocked_state = &self.processor(index).blocked_state;
-        let counted = self.away.count_blocked(blocked_state, lend, |table| self.add_blocked(table));
+            Some(self.add_blocked(table))
+        });
         let is_counted = counted.is_some();
         self.bring(counted.flatten());
         is_counted

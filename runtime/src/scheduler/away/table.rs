@@ -2,7 +2,7 @@
 //! them. It knows no runtime: the caller tells it what it has to know of sleeping workers.
 
 use crate::loom::sync::Mutex;
-use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use crate::loom::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, fence};
 
 /// As far as is known, the worker comes back to its queues. The default.
@@ -33,7 +33,7 @@ impl BlockedState {
 
     /// The compare-and-swap of `CountBlocked`, under the table's lock. Returns whether this counted the
     /// worker.
-    fn count(&self) -> bool {
+    pub(super) fn count(&self) -> bool {
         // Acquire: what the worker did before `SayBlocked`. The lock makes sure that the worker finds its
         // table lent.
         self.0.compare_exchange(BLOCKED, COUNTED, AcqRel, Relaxed).is_ok()
@@ -71,7 +71,7 @@ pub struct Away {
     /// Whether any spare worker serves: a hint.
     is_any_serving: AtomicBool,
     /// How many tables were lent for workers that others counted as blocked.
-    lent: AtomicUsize,
+    pub(super) lent: AtomicUsize,
     /// The number of threads that wait for latches, and may not run the child jobs on their own job
     /// processors.
     on_child_jobs: AtomicUsize,
@@ -206,26 +206,6 @@ impl Away {
     pub fn lent(&self) -> usize {
         // Acquire: pairs with `CountBlocked`, which lends the table first.
         self.lent.load(Acquire)
-    }
-
-    /// `CountBlocked` of the worker whose state is `worker`, under the lock. `lend` lends its table of
-    /// `owned.rs`, if it has one. Returns what `then` makes of the table, or none if the worker is not
-    /// blocked or was counted before.
-    pub(super) fn count_blocked<R>(
-        &self,
-        worker: &BlockedState,
-        lend: impl FnOnce() -> bool,
-        then: impl FnOnce(&mut Table) -> R,
-    ) -> Option<R> {
-        self.change(|table| {
-            if !worker.count() {
-                return None;
-            }
-            if lend() {
-                self.lent.fetch_add(1, Release);
-            }
-            Some(then(table))
-        })
     }
 
     /// Until the result is dropped, the caller waits on top of child jobs that it may not run. After this
