@@ -91,7 +91,7 @@ pub fn mark_unblocked(mark: Mark) {
 #[track_caller]
 pub fn blocking<R>(f: impl FnOnce() -> R) -> R {
     let handle = Handle::try_current().ok();
-    let _expecting = handle.as_ref().map(|handle| handle.shared().expect());
+    let _expecting = handle.as_ref().and_then(|handle| handle.shared().expect());
     // A pool is no thread's current runtime, so `_expecting` is not for pools. But a pool's thread counts as
     // awake while it runs `f`.
     crate::task::block_in_place(f)

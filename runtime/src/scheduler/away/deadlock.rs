@@ -74,6 +74,7 @@
 //! - Calling the handler under the lock, as rustc's fork of Rayon did: the handler could not take back a
 //!   mark.
 
+use std::mem::ManuallyDrop;
 use std::panic::Location;
 use std::ptr::NonNull;
 use std::time::Instant;
@@ -331,42 +332,36 @@ impl Shared {
             || sleepers().any(|job_processor| !job_processor.broadcasts.is_empty())
     }
 
-    /// The calling thread is in a `block_on` of this runtime until the result is dropped.
-    pub fn enter_block_on(&self) -> InBlockOn<'_> {
+    /// The calling thread is in a `block_on` of this runtime until the result is dropped. None without a
+    /// handler, or if the thread is a worker of a runtime with several workers.
+    pub fn enter_block_on(&self) -> Option<InBlockOn<'_>> {
         let is_counted = self.config.deadlock_handler.is_some()
             && (self.is_current_thread()
                 || context::with_worker_of(NonNull::from(self), |worker| worker.is_none()));
-        if is_counted {
+        is_counted.then(|| {
             self.marks.state.lock().block_ons.push(context::thread_token());
-        }
-        InBlockOn { shared: self, is_counted }
+            InBlockOn(self)
+        })
     }
 
-    /// Until the result is dropped, something outside goes on that will wake a thread of this runtime.
-    pub fn expect(&self) -> Expecting<'_> {
-        let is_counted = self.config.deadlock_handler.is_some();
-        if is_counted {
-            self.marks.state.lock().expecting += 1;
-        }
-        Expecting { shared: self, is_counted }
+    /// Until the result is dropped, something outside goes on that will wake a thread of this runtime. None
+    /// without a handler.
+    pub fn expect(&self) -> Option<Expecting<'_>> {
+        self.config.deadlock_handler.as_ref()?;
+        self.marks.state.lock().expecting += 1;
+        Some(Expecting(self))
     }
 }
 
 /// See [`Shared::enter_block_on`].
 #[derive(Debug)]
-pub struct InBlockOn<'a> {
-    shared: &'a Shared,
-    is_counted: bool,
-}
+pub struct InBlockOn<'a>(&'a Shared);
 
 impl Drop for InBlockOn<'_> {
     fn drop(&mut self) {
-        if !self.is_counted {
-            return;
-        }
         let thread = context::thread_token();
         let is_over = {
-            let block_ons = &mut self.shared.marks.state.lock().block_ons;
+            let block_ons = &mut self.0.marks.state.lock().block_ons;
             if let Some(place) = block_ons.iter().rposition(|&other| other == thread) {
                 block_ons.remove(place);
             }
@@ -374,35 +369,30 @@ impl Drop for InBlockOn<'_> {
         };
         if is_over {
             // On a `current_thread` runtime this thread was the worker.
-            let is_any = self.shared.is_current_thread();
-            self.shared.end_marks(|entry| {
+            let is_any = self.0.is_current_thread();
+            self.0.end_marks(|entry| {
                 entry.thread == thread && (is_any || entry.marked_as == MarkedAs::BlockOn)
             });
         }
-        self.shared.report_deadlock();
+        self.0.report_deadlock();
     }
 }
 
 /// See [`Shared::expect`].
 #[derive(Debug)]
-pub struct Expecting<'a> {
-    shared: &'a Shared,
-    is_counted: bool,
-}
+pub struct Expecting<'a>(&'a Shared);
 
 impl Expecting<'_> {
     /// The awaited event outside has happened. Returns a deadlock that the caller has to report, itself or on
     /// another thread.
-    pub fn end(mut self) -> Option<Report> {
-        self.uncount()
+    pub fn end(self) -> Option<Report> {
+        // Without the drop, which would uncount once more.
+        ManuallyDrop::new(self).uncount()
     }
 
-    fn uncount(&mut self) -> Option<Report> {
-        if !std::mem::take(&mut self.is_counted) {
-            return None;
-        }
-        self.shared.marks.state.lock().expecting -= 1;
-        self.shared.find_deadlock()
+    fn uncount(&self) -> Option<Report> {
+        self.0.marks.state.lock().expecting -= 1;
+        self.0.find_deadlock()
     }
 }
 

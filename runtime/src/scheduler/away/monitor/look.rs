@@ -126,7 +126,7 @@ impl Looks<'_> {
         // Tasks that this thread has stolen, and not pushed yet, are in no queue.
         let expecting = self.state.expect();
         let next = self.see_to_all(now);
-        if let Some(report) = expecting.end() {
+        if let Some(report) = expecting.and_then(|expecting| expecting.end()) {
             self.state.call_elsewhere(move || report.deliver());
         }
         next
