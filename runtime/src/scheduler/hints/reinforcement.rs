@@ -76,8 +76,6 @@ pub struct Reinforcement {
     pause: Cell<u32>,
     /// The estimated time of a poll, from recent measurements.
     pace: Cell<Duration>,
-    /// [`WORTH`], except in tests.
-    worth: Cell<Duration>,
     /// The tick at the last sleep.
     slept_at: Cell<u64>,
     /// Since when, and since which tick, tasks wait that were not worth a wake.
@@ -93,7 +91,6 @@ impl Reinforcement {
             doubts: Cell::new(0),
             pause: Cell::new(1),
             pace: Cell::new(UNKNOWN),
-            worth: Cell::new(WORTH),
             slept_at: Cell::new(0),
             began: Cell::new(None),
         }
@@ -114,17 +111,11 @@ impl Reinforcement {
             let sample = pace(tick.wrapping_sub(first), now.saturating_duration_since(began));
             self.pace.set(self.pace.get().max(sample.unwrap_or_default()));
         }
-        let is_worth = self.pace.get().saturating_mul(waiting as u32) >= self.worth.get();
+        let is_worth = self.pace.get().saturating_mul(waiting as u32) >= WORTH;
         if !is_worth {
             self.began.set(Some((now, tick)));
         }
         is_worth
-    }
-
-    /// From now on, waking another worker counts as worth this much work.
-    #[cfg(test)]
-    pub fn pretend_worth(&self, worth: Duration) {
-        self.worth.set(worth);
     }
 
     /// The worker asks for help at `now`. This decides the [`pause`](Self::pause) before it asks again.
@@ -302,9 +293,9 @@ mod tests {
     }
 
     /// How many other workers a worker wakes for 40 tasks from one turn of the driver, if the machine has
-    /// `cpus` CPUs, and a wake is worth this much work. None if the monitor has seen a long poll: then the
-    /// worker asks neither question.
-    fn wakes(cpus: usize, worth: Duration) -> Option<u64> {
+    /// `cpus` CPUs, and each of the worker's last polls took `pace`. None if the monitor has seen a long
+    /// poll: then the worker asks neither question.
+    fn wakes(cpus: usize, pace: Duration) -> Option<u64> {
         let runtime = two_workers();
         let handle = runtime.handle().clone();
         handle.shared().crowd.pretend_cpus(cpus);
@@ -314,7 +305,9 @@ mod tests {
                 assert!(begin.elapsed() < Duration::from_secs(60), "the other worker does not sleep");
                 std::thread::yield_now();
             }
-            worker.reinforcement.pretend_worth(worth);
+            // So many that the estimate has forgotten all earlier polls.
+            let tick = worker.processor().tick();
+            (1..=100).for_each(|poll| worker.reinforcement.sleeps(tick + poll, pace));
             worker.dispatch(|_| (0..40).for_each(|_| _ = crate::spawn(async {})));
             let notifies = || worker.processor().metrics.notifies.get();
             let before = notifies();
@@ -328,17 +321,17 @@ mod tests {
     #[test]
     fn nobody_is_woken_for_a_turn_that_is_not_worth_it() {
         assert_somebody_can_be_woken();
-        assert_nobody_is_woken(usize::MAX, Duration::MAX);
+        assert_nobody_is_woken(usize::MAX, Duration::ZERO);
     }
 
     #[test]
     fn nobody_is_woken_for_a_turn_while_no_cpu_is_idle() {
         assert_somebody_can_be_woken();
-        assert_nobody_is_woken(0, Duration::ZERO);
+        assert_nobody_is_woken(0, WORTH);
     }
 
-    fn assert_nobody_is_woken(cpus: usize, worth: Duration) {
-        let counts: Vec<_> = (0..100).filter_map(|_| wakes(cpus, worth)).take(20).collect();
+    fn assert_nobody_is_woken(cpus: usize, pace: Duration) {
+        let counts: Vec<_> = (0..100).filter_map(|_| wakes(cpus, pace)).take(20).collect();
         assert!(!counts.is_empty(), "each time the monitor saw a long poll");
         assert!(counts.iter().all(|&count| count == 0), "{counts:?}");
     }
@@ -346,7 +339,7 @@ mod tests {
     fn assert_somebody_can_be_woken() {
         // The other worker may be awake by itself.
         let start = Instant::now();
-        while wakes(usize::MAX, Duration::ZERO).is_none_or(|count| count == 0) {
+        while wakes(usize::MAX, WORTH).is_none_or(|count| count == 0) {
             assert!(start.elapsed() < Duration::from_secs(60), "no thread is ever woken");
         }
     }
