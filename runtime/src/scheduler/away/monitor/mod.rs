@@ -5,8 +5,8 @@
 //! Nothing inside a poll reports this. But other workers can take everything that a worker holds. So the
 //! monitor only has to notice, and to make sure that other workers are there.
 //!
-//! **It runs nothing itself**: no task, no job, no turn of the driver, no hook. So nothing that it calls can
-//! hold it up.
+//! **It runs nothing itself**: no task, no job, no turn of the driver, no hook, not even the function that
+//! makes the name of a spare worker. So nothing that it calls can hold it up.
 //!
 //! # What it sees
 //! Each worker counts its polls, the beginnings and ends of its sleeps, and the looks at its computation's
@@ -64,7 +64,8 @@
 //!              wake a worker that sleeps, or else have a spare one serve
 //! Rescue       the LIFO slot and ring of a stuck worker, or of a worker that gets no CPU while another
 //!              sleeps (whose CPU may be free): into the injector, or the queue of slow tasks. If no worker
-//!              takes slow tasks: one more spare worker is needed
+//!              takes slow tasks: one more spare worker is needed. The foreign wakers that a stuck worker has
+//!              not called yet: threads for blocking closures call them
 //! Relieve      tasks wait, and a worker is stuck: wake a worker that sleeps, the second time also if a
 //!              worker searches; if none sleeps, tell `away/mod.rs` which workers are away, and admit as many
 //!              spare workers as are needed and as tasks wait
