@@ -2,7 +2,6 @@
 
 use std::io;
 use std::panic::Location;
-use std::ptr::NonNull;
 
 use super::blocking;
 use super::reference::Reference;
@@ -16,7 +15,7 @@ impl Shared {
     pub fn call_elsewhere(&self, f: impl FnOnce() + Send + 'static) {
         let site = Location::caller();
         // SAFETY: (1) the caller keeps the state until this returns.
-        let handle = unsafe { Reference::new(NonNull::from(self)) };
+        let handle = unsafe { Reference::new(self.ptr()) };
         if !self.config.thread_name.is_made() {
             return drop(blocking::spawn_on(&handle, f, site));
         }
@@ -39,7 +38,7 @@ impl Shared {
     /// The system's error if it refuses the thread. `f` was dropped by then.
     pub fn run_apart(&self, f: impl FnOnce(&Shared) + Send + 'static) -> io::Result<()> {
         // SAFETY: (1) the caller keeps the state until this returns.
-        let handle = unsafe { Reference::new(NonNull::from(self)) };
+        let handle = unsafe { Reference::new(self.ptr()) };
         let exit = self.lifecycle.exit();
         exit.enter();
         let main = {

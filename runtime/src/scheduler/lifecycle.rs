@@ -90,7 +90,7 @@ impl Shared {
         self.count_all_blocked();
         if !self.config.is_pool {
             // SAFETY: the caller's reference keeps the state.
-            unsafe { context::enter_runtime(NonNull::from(self), || blocking::close(self)) };
+            unsafe { context::enter_runtime(self.ptr(), || blocking::close(self)) };
         }
         self.unpark_all();
         // If all workers are away, a spare worker has to cancel the tasks that they wait for.

@@ -178,7 +178,7 @@ impl Shared {
             // for ever.
             return self.refuse(task, is_from_outside);
         }
-        let (this, id, spawned_at) = (NonNull::from(self), Id(task.id()), task.spawned_at());
+        let (this, id, spawned_at) = (self.ptr(), Id(task.id()), task.spawned_at());
         // SAFETY: (1) the task is newborn: it was in no queue, and its spawner, the calling thread, has given
         // its handle to no other thread yet.
         unsafe { task.observe() };

@@ -3,7 +3,9 @@
 //! `reference.rs`, `lifecycle.rs`, `away/`, `jobs/`.
 
 use std::num::NonZeroU64;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
+// Not of `loom`: no protocol depends on it.
+use std::sync::atomic::AtomicPtr;
 
 use super::away::marks::Marks;
 use super::away::monitor::Monitor;
@@ -65,6 +67,8 @@ pub struct Shared {
     pub ended_elsewhere: AtomicU64,
     /// How long this state lives; see `reference.rs`.
     pub(super) references: BiasedCount,
+    /// See [`ptr`](Self::ptr). Written once, before any other thread knows the state.
+    this: AtomicPtr<Self>,
 }
 
 impl Shared {
@@ -101,6 +105,7 @@ impl Shared {
             refused_elsewhere: AtomicU64::new(0),
             ended_elsewhere: AtomicU64::new(0),
             references: BiasedCount::new(),
+            this: AtomicPtr::new(null_mut()),
             id: next_id(),
             config,
         };
@@ -112,15 +117,22 @@ impl Shared {
         }
         let shared = NonNull::from(Box::leak(Box::new(shared)));
         // SAFETY: the state was just made, and only `free_state` ends it.
-        let job_processors = unsafe { shared.as_ref() }
-            .processors
-            .permanent()
-            .iter()
-            .filter_map(|it| it.job_processor.as_ref());
+        let state = unsafe { shared.as_ref() };
+        // Relaxed: no other thread knows the state.
+        state.this.store(shared.as_ptr(), Relaxed);
+        let job_processors = state.processors.permanent().iter().filter_map(|it| it.job_processor.as_ref());
         // SAFETY: (1) the state was just made, so no other thread knows its job processors. (2) It holds
         // them.
         job_processors.for_each(|job_processor| unsafe { job_processor.bind(shared) });
         shared
+    }
+
+    /// This state, by the pointer by which it may also be freed. A pointer made of `self` would only do to
+    /// read.
+    #[inline]
+    pub fn ptr(&self) -> NonNull<Self> {
+        // SAFETY: `new` has stored the state's address, and nothing else is stored.
+        unsafe { NonNull::new_unchecked(self.this.load(Relaxed)) }
     }
 
     /// Whether the runtime has one worker, the thread that is in `block_on`.
@@ -130,7 +142,7 @@ impl Shared {
 
     /// The runtime that is current on the threads of this one. A pool of jobs is never the current runtime.
     pub fn current_on_threads(&self) -> Option<NonNull<Self>> {
-        (!self.config.is_pool).then(|| NonNull::from(self))
+        (!self.config.is_pool).then(|| self.ptr())
     }
 
     /// The wheel on which worker `index` registers timers. Spare workers share one wheel with non-worker

@@ -76,7 +76,6 @@
 
 use std::mem::ManuallyDrop;
 use std::panic::Location;
-use std::ptr::NonNull;
 use std::time::Instant;
 
 use super::marks::{MarkTable, Marked, MarkedAs, Report};
@@ -151,7 +150,7 @@ impl Shared {
         if self.marks.state.lock().block_ons.contains(&context::thread_token()) {
             return Some(MarkedAs::BlockOn);
         }
-        context::is_blocking_thread_of(NonNull::from(self)).then_some(MarkedAs::Closure)
+        context::is_blocking_thread_of(self.ptr()).then_some(MarkedAs::Closure)
     }
 
     /// Enters a mark that does not stand yet. Returns its number, and whether it is the worker's first mark
@@ -336,8 +335,7 @@ impl Shared {
     /// handler, or if the thread is a worker of a runtime with several workers.
     pub fn enter_block_on(&self) -> Option<InBlockOn<'_>> {
         let is_counted = self.config.deadlock_handler.is_some()
-            && (self.is_current_thread()
-                || context::with_worker_of(NonNull::from(self), |worker| worker.is_none()));
+            && (self.is_current_thread() || context::with_worker_of(self.ptr(), |worker| worker.is_none()));
         is_counted.then(|| {
             self.marks.state.lock().block_ons.push(context::thread_token());
             InBlockOn(self)

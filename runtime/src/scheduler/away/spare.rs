@@ -1,6 +1,5 @@
 //! Spare workers: when one comes, how it rests, and when its thread ends; see `away/mod.rs`.
 
-use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use super::Role;
@@ -58,7 +57,7 @@ impl Shared {
             Call::Resting(index) => return Called::Resting(index),
             Call::Fresh(index) => index,
         };
-        let shared = NonNull::from(self);
+        let shared = self.ptr();
         self.idle.cover(index);
         // SAFETY: (1) `make` shows the job processor to other threads only after this. (2) The shared state
         // owns it.
