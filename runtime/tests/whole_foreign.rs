@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use runtime::parallel::{isolated, join};
 use runtime::task::LocalSet;
-use runtime::{Builder, task, time};
+use runtime::{Builder, Runtime, task, time};
 use support::{LIMIT, build, builder, rounds, thread_number, until, until_asleep, watchdog};
 
 /// A waker that calls `f`.
@@ -267,5 +267,166 @@ fn a_name_that_takes_its_time_does_not_keep_the_monitor() {
         until("the child has run", || ran.load(SeqCst));
     });
     runtime.block_on(task).unwrap();
+    drop(end);
+}
+
+/// The waker that waits its turn is that of the only thread for blocking closures.
+#[test]
+fn a_foreign_waker_does_not_wait_for_a_thread_that_waits_for_it() {
+    let _watchdog = watchdog();
+    let runtime = builder(1).max_blocking_threads(1).build().unwrap();
+    let _context = runtime.enter();
+    let at = time::Instant::now() + Duration::from_millis(50);
+    let (end, ended) = mpsc::channel::<()>();
+    let ended = Mutex::new(ended);
+    let blocks = waker(move || _ = ended.lock().unwrap().recv());
+    let mut first = pin!(time::sleep_until(at));
+    assert!(first.as_mut().poll(&mut Context::from_waker(&blocks)).is_pending());
+    let handle = runtime.handle().clone();
+    let waits = runtime.spawn_blocking(move || handle.block_on(time::sleep_until(at)));
+    let (ran, runs) = mpsc::channel();
+    // On a thread of its own: the wakers of the test's thread are foreign, too.
+    thread::scope(|scope| {
+        scope.spawn(|| ran.send(runtime.block_on(waits)).unwrap());
+        runs.recv_timeout(LIMIT / 4).expect("the closure ends while the other waker blocks").unwrap();
+        drop(end);
+    });
+}
+
+/// As above, while the runtime ends: then there are no threads for blocking closures.
+#[test]
+fn a_foreign_waker_may_take_a_lock_of_a_computation_during_the_shutdown() {
+    let _watchdog = watchdog();
+    static LOCK: Mutex<()> = Mutex::new(());
+    let runtime = builder(2).spare_workers(0).build().unwrap();
+    let locks = waker(|| drop(LOCK.lock().unwrap()));
+    let mut sleep = {
+        let _context = runtime.enter();
+        Box::pin(time::sleep(Duration::from_millis(50)))
+    };
+    assert!(sleep.as_mut().poll(&mut Context::from_waker(&locks)).is_pending());
+    let (begin, begun) = mpsc::channel();
+    let computed = runtime.compute(move || {
+        let _guard = LOCK.lock().unwrap();
+        let start = Instant::now();
+        let is_short = || start.elapsed() < Duration::from_millis(200);
+        let is_stolen = AtomicBool::new(false);
+        isolated(|| {
+            let first = || {
+                while !is_stolen.load(SeqCst) && is_short() {
+                    join(|| (), || ());
+                }
+            };
+            let second = || {
+                is_stolen.store(true, SeqCst);
+                begin.send(()).unwrap();
+                while is_short() {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            };
+            join(first, second);
+        });
+    });
+    begun.recv_timeout(LIMIT).unwrap();
+    drop(runtime);
+    drop(computed);
+}
+
+/// The thread that makes names does not wait for itself.
+#[test]
+fn a_runtime_may_be_dropped_by_the_function_that_makes_its_names() {
+    let _watchdog = watchdog();
+    static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
+    static DROPPED: AtomicBool = AtomicBool::new(false);
+    let runtime = builder(1)
+        .thread_name_fn(|| {
+            let runtime = RUNTIME.lock().unwrap().take();
+            if runtime.is_some() {
+                drop(runtime);
+                DROPPED.store(true, SeqCst);
+            }
+            "worker".to_owned()
+        })
+        .build()
+        .unwrap();
+    let (end, ended) = mpsc::channel::<()>();
+    let handle = runtime.handle().clone();
+    *RUNTIME.lock().unwrap() = Some(runtime);
+    handle.spawn(async move { task::block_in_place(|| _ = ended.recv()) });
+    handle.spawn(async {});
+    until("the runtime was dropped", || DROPPED.load(SeqCst));
+    drop(end);
+}
+
+/// A waker waits for a child job, and that job for another waker of the same turn.
+#[test]
+fn a_foreign_waker_may_wait_for_another_one_of_its_turn() {
+    let _watchdog = watchdog();
+    let runtime = builder(2).spare_workers(0).build().unwrap();
+    let _context = runtime.enter();
+    let at = time::Instant::now() + Duration::from_millis(50);
+    let (open, opened) = mpsc::channel();
+    let (end, ended) = mpsc::channel();
+    let (open, opened, end) = (Mutex::new(open), Mutex::new(opened), Mutex::new(end));
+    let forks = waker(move || {
+        let is_stolen = AtomicBool::new(false);
+        let first = || {
+            while !is_stolen.load(SeqCst) {
+                join(|| (), || ());
+            }
+        };
+        let second = || {
+            is_stolen.store(true, SeqCst);
+            opened.lock().unwrap().recv().unwrap();
+        };
+        join(first, second);
+        end.lock().unwrap().send(()).unwrap();
+    });
+    let opens = waker(move || open.lock().unwrap().send(()).unwrap());
+    let mut first = pin!(time::sleep_until(at));
+    assert!(first.as_mut().poll(&mut Context::from_waker(&forks)).is_pending());
+    let mut second = pin!(time::sleep_until(at));
+    assert!(second.as_mut().poll(&mut Context::from_waker(&opens)).is_pending());
+    ended.recv_timeout(LIMIT).unwrap();
+}
+
+/// The waker of a task keeps the state of the task's runtime. It is the last to do so, and is used up when a
+/// timer of another runtime fires.
+#[test]
+fn a_destructor_of_another_runtime_may_block_while_a_worker_sleeps_in_the_driver() {
+    struct Blocks(Mutex<mpsc::Receiver<()>>);
+
+    impl Drop for Blocks {
+        fn drop(&mut self) {
+            _ = self.0.lock().unwrap().recv();
+        }
+    }
+
+    let _watchdog = watchdog();
+    let runtime = build(1);
+    let sleep = {
+        let _context = runtime.enter();
+        // Long enough that the monitor rests when the timer fires.
+        Arc::new(Mutex::new(Box::pin(time::sleep(Duration::from_millis(200)))))
+    };
+    let (end, ended) = mpsc::channel();
+    let (begin, begun) = mpsc::channel();
+    let blocks = Blocks(Mutex::new(ended));
+    let mut other = builder(1);
+    other.on_thread_start(move || _ = &blocks);
+    let built = other.build().unwrap();
+    drop(other);
+    let shared = sleep.clone();
+    drop(built.spawn(poll_fn(move |cx| {
+        assert!(shared.lock().unwrap().as_mut().poll(cx).is_pending());
+        begin.send(()).unwrap();
+        Poll::<()>::Pending
+    })));
+    begun.recv_timeout(LIMIT).unwrap();
+    drop(built);
+    until("the timer has fired", || sleep.lock().unwrap().is_elapsed());
+    let (ran, runs) = mpsc::channel();
+    runtime.spawn(async move { ran.send(()).unwrap() });
+    runs.recv_timeout(LIMIT / 4).expect("a task runs while the destructor blocks");
     drop(end);
 }

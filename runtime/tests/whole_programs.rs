@@ -362,3 +362,46 @@ fn a_poll_after_poll_loop_of_another_executor_is_not_starved_of_its_budget() {
     });
     runtime.block_on(task).unwrap();
 }
+
+#[test]
+fn a_job_runs_beside_a_task_that_is_always_ready() {
+    let _watchdog = watchdog();
+    for workers in [1, 2] {
+        let runtime = build(workers);
+        let tasks = (0..workers).map(|_| {
+            runtime.spawn(async {
+                let has_run = Arc::new(AtomicBool::new(false));
+                let runs = has_run.clone();
+                parallel::spawn(move || runs.store(true, SeqCst));
+                while !has_run.load(SeqCst) {
+                    task::yield_now().await;
+                }
+            })
+        });
+        let tasks: Vec<_> = tasks.collect();
+        tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
+    }
+}
+
+#[test]
+fn a_child_job_of_a_worker_that_blocks_runs_beside_a_task_that_is_always_ready() {
+    let _watchdog = watchdog();
+    for workers in [1, 2] {
+        let runtime = build(workers);
+        for _ in 0..2 * workers {
+            runtime.spawn(async {
+                loop {
+                    task::yield_now().await;
+                }
+            });
+        }
+        let waits = runtime.spawn(async {
+            scope(|scope| {
+                let (send, receive) = mpsc::channel();
+                scope.spawn(move |_| send.send(7).unwrap());
+                task::block_in_place(|| receive.recv().unwrap())
+            })
+        });
+        assert_eq!(runtime.block_on(waits).unwrap(), 7);
+    }
+}

@@ -9,15 +9,20 @@
 //! The waker of a task of a `LocalSet` is this crate's, but it may wake the set, and that waker is perhaps
 //! foreign. The worker keeps it, too: [`Worker::wake`](crate::scheduler::Worker::wake).
 //!
+//! A wake may also drop the last reference to another runtime, whose hooks and handlers are foreign code. Their
+//! destructors are kept in the same way.
+//!
 //! **A waker that blocks keeps no other waker.** The worker takes one waker at a time out of [`Waking`], which
-//! other threads see. While it is inside of a waker for long, the monitor has the others woken by the threads
-//! for blocking closures.
+//! other threads see. While it is inside of a waker for long, the monitor starts a thread for the others, and
+//! another one whenever it looks and some are left. If the waker waits for a latch, the worker itself starts
+//! one before it sleeps. Rejected: the threads for blocking closures. All of them may wait for these wakers.
 //!
 //! A waker that is cached in a [`Source`] stays there. Its slot is WAKING until the waker was called
 //! (`io/readiness.rs`).
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::fmt;
 use std::mem;
 use std::task::Waker;
 
@@ -35,6 +40,17 @@ enum Wake {
     Waker(Waker),
     /// The waker that is cached in this slot.
     Slot(Arc<Source>, Direction),
+    /// No waker, but other foreign code that a wake would have called.
+    Call(Call),
+}
+
+/// Foreign code of another kind.
+struct Call(Box<dyn FnOnce() + Send>);
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Call")
+    }
 }
 
 impl Wake {
@@ -43,6 +59,7 @@ impl Wake {
         match self {
             Self::Waker(waker) => unwind::drop_quietly(unwind::catch(|| waker.wake())),
             Self::Slot(source, direction) => source.wake_slot(direction),
+            Self::Call(Call(f)) => unwind::drop_quietly(unwind::catch(f)),
         }
     }
 }
@@ -67,23 +84,19 @@ impl ForeignWakes {
         self.0.borrow_mut().push_back(Wake::Slot(source, direction));
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.0.borrow().is_empty()
+    /// Keeps other foreign code: `f` is called in its turn.
+    #[cold]
+    pub fn keep_call(&self, f: Box<dyn FnOnce() + Send>) {
+        self.0.borrow_mut().push_back(Wake::Call(Call(f)));
     }
 
-    /// Takes all wakers that were kept.
-    pub fn take(&self) -> Self {
-        Self(RefCell::new(self.0.take()))
+    pub fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
     }
 
     /// Wakes all that was kept, in the order in which it came. Catches the panic of each.
     pub fn wake_all(self) {
         drop(self);
-    }
-
-    /// Each of those that were kept, by itself.
-    pub fn split(self) -> impl Iterator<Item = Self> {
-        self.0.take().into_iter().map(|wake| Self(RefCell::new(VecDeque::from([wake]))))
     }
 }
 
@@ -98,10 +111,13 @@ impl Drop for ForeignWakes {
 pub struct Waking(Mutex<VecDeque<Wake>>);
 
 impl Waking {
-    /// Wakes all of `wakes`, unless another thread takes some of them. Only the worker may call this, also
-    /// within a waker.
-    pub fn wake_all(&self, wakes: &ForeignWakes) {
+    pub fn add(&self, wakes: &ForeignWakes) {
         self.0.lock().append(&mut wakes.0.borrow_mut());
+    }
+
+    /// Wakes what is left, one after the other. For the worker, also within a waker, and for other threads
+    /// that help it.
+    pub fn wake_rest(&self) {
         while let Some(wake) = self.next() {
             wake.wake();
         }
@@ -112,8 +128,7 @@ impl Waking {
         self.0.lock().pop_front()
     }
 
-    /// For another thread, which finds that the worker has been inside of a waker for long: takes the rest.
-    pub fn take(&self) -> ForeignWakes {
-        ForeignWakes(RefCell::new(mem::take(&mut self.0.lock())))
+    pub fn is_empty(&self) -> bool {
+        self.0.lock().is_empty()
     }
 }

@@ -114,9 +114,11 @@ impl<T: Linked> Inbox<T> {
                 }
                 mark if mark & WAITING != 0 => {
                     // InboxTake.
-                    if let Some(newer) = inbox.waker.lock().waker.take() {
-                        // The owner waits with the newer one.
-                        drop_quietly(taken.replace(newer));
+                    let newer = inbox.take_waker();
+                    if newer.is_some() {
+                        // The owner waits with the newer one. Its destructor is foreign code, and runs without
+                        // the lock.
+                        drop_quietly(std::mem::replace(&mut taken, newer));
                     }
                     false
                 }
@@ -189,7 +191,9 @@ impl<T: Linked> Inbox<T> {
 
     /// Drops the waker that was left, if there is one. For an owner that waits no more.
     pub fn forget_waker(&self) {
-        drop_quietly(self.waker.lock().waker.take());
+        // Its destructor is foreign code, and runs without the lock.
+        let left = self.take_waker();
+        drop_quietly(left);
     }
 
     /// Refuses pushes from now on, and takes all items, oldest first. For the owner.

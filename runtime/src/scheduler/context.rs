@@ -22,7 +22,7 @@ use crate::coop;
 use crate::job::{Region, Tag};
 use crate::loom::thread_cell;
 use crate::scheduler::{OwnJobs, Shared, Worker};
-use crate::util::surroundings;
+use crate::util::{surroundings, unwind};
 
 thread_cell! {
     static CONTEXT: Context = Context {
@@ -222,6 +222,14 @@ pub fn wake(waker: Waker) {
     with_worker(|worker| match worker {
         Some(worker) => worker.wake(waker),
         None => waker.wake(),
+    });
+}
+
+/// Drops a value that contains foreign code. A worker that dispatches keeps it; see [`Worker::wake`].
+pub fn drop_foreign(value: impl Send + 'static) {
+    with_worker(|worker| match worker.filter(|worker| worker.is_dispatching()) {
+        Some(worker) => worker.keep_call(move || drop(value)),
+        None => unwind::drop_quietly(value),
     });
 }
 

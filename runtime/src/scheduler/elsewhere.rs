@@ -1,12 +1,14 @@
 //! Foreign code that the calling thread may not run itself.
 
 use std::io;
+use std::mem;
 use std::panic::Location;
 
+use super::away::deadlock::Expecting;
 use super::blocking;
+use super::context;
 use super::reference::Reference;
 use super::shared::Shared;
-use crate::driver::foreign::ForeignWakes;
 
 impl Shared {
     /// Calls `f` on a thread for blocking closures. After the shutdown has begun there is none, and `f` is
@@ -23,16 +25,17 @@ impl Shared {
         _ = self.run_apart(move |_| drop(blocking::spawn_on(&handle, f, site)));
     }
 
-    /// Has each of `wakes` called on a thread for blocking closures, so that none waits for another.
-    #[cold]
-    pub fn wake_elsewhere(&self, wakes: ForeignWakes) {
-        for wake in wakes.split() {
-            self.call_elsewhere(move || wake.wake_all());
-        }
+    /// Has the foreign wakers that worker `index` has not called yet called on a thread of their own. The
+    /// caller keeps the state valid.
+    ///
+    /// # Errors
+    /// The system's error if it refuses the thread. The wakers stay where they are.
+    pub fn wake_apart(&self, index: usize) -> io::Result<()> {
+        self.run_apart(move |shared| shared.processor(index).waking.wake_rest())
     }
 
-    /// Runs `f` on a thread that is started for it. The end of the runtime waits for that thread. The caller
-    /// keeps the state valid.
+    /// Runs `f` on a thread that is started for it. The end of the runtime waits for that thread, and it
+    /// counts as something under way (`deadlock.rs`). The caller keeps the state valid.
     ///
     /// # Errors
     /// The system's error if it refuses the thread. `f` was dropped by then.
@@ -41,14 +44,30 @@ impl Shared {
         let handle = unsafe { Reference::new(self.ptr()) };
         let exit = self.lifecycle.exit();
         exit.enter();
+        // `Expecting` would borrow the handle that goes to the thread.
+        self.expect().into_iter().for_each(mem::forget);
         let main = {
             let exit = exit.clone();
             move || {
-                f(handle.shared());
+                let shared = handle.shared();
+                // A runtime that is dropped here does not wait for this thread.
+                // SAFETY: `handle` keeps the state.
+                unsafe {
+                    context::enter_runtime(handle.shared_ptr(), || context::enter_block_on(|| f(shared)))
+                };
+                shared.end_expected();
                 drop(handle);
                 exit.leave();
             }
         };
-        self.config.start_helper(main).map(drop).inspect_err(|_| exit.leave())
+        self.config.start_helper(main).map(drop).inspect_err(|_| {
+            self.end_expected();
+            exit.leave();
+        })
+    }
+
+    /// What [`run_apart`](Self::run_apart) expected is over.
+    fn end_expected(&self) {
+        drop(Expecting::of(self));
     }
 }

@@ -262,8 +262,7 @@ impl Worker {
     /// there is no other worker. But in a runtime without LIFO slots, this is like
     /// [`push_back`](Self::push_back).
     fn push_in_order(&self, task: Runnable) {
-        let is_dispatching = matches!(self.push_to.get(), PushTo::RingInDispatch | PushTo::BehindInDispatch);
-        if is_dispatching && self.shared().injector.len() >= BACKLOG {
+        if self.is_dispatching() && self.shared().injector.len() >= BACKLOG {
             return self.push_behind(task);
         }
         match self.shared().config.has_lifo_slot {

@@ -28,7 +28,6 @@ use std::ptr::NonNull;
 
 use super::context;
 use super::shared::Shared;
-use crate::util::unwind;
 
 /// A reference to the shared state; see the module's docs.
 #[derive(Debug)]
@@ -164,6 +163,8 @@ impl Shared {
     /// 1. No thread uses `this` any more, and no reference is left.
     unsafe fn free_state(this: NonNull<Self>) {
         // SAFETY: (1); `Shared::new` has made a box of it.
-        unwind::drop_quietly(unsafe { Box::from_raw(this.as_ptr()) });
+        let state = unsafe { Box::from_raw(this.as_ptr()) };
+        // It contains the user's hooks and handlers.
+        context::drop_foreign(state);
     }
 }

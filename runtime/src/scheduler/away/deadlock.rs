@@ -380,7 +380,12 @@ impl Drop for InBlockOn<'_> {
 #[derive(Debug)]
 pub struct Expecting<'a>(&'a Shared);
 
-impl Expecting<'_> {
+impl<'a> Expecting<'a> {
+    /// Takes over a result of [`Shared::expect`] that was forgotten. None without a handler.
+    pub fn of(shared: &'a Shared) -> Option<Self> {
+        shared.config.deadlock_handler.is_some().then(|| Self(shared))
+    }
+
     /// The awaited event outside has happened. Returns a deadlock that the caller has to report, itself or on
     /// another thread.
     pub fn end(self) -> Option<Report> {

@@ -16,7 +16,8 @@
 //!
 //! On top of several waits the worker takes no child job of another job processor (3): each would bring its
 //! own waits, and the stack has an end. It takes its own older child jobs (4) at any depth, because another
-//! thread may wait for them. Their number is limited.
+//! thread may wait for them. So a scope of very many jobs, each of which waits for another pool, may exhaust
+//! the stack, as in Rayon.
 //!
 //! A waiter never runs a detached job or an injected `compute` job. Such a job may take for ever, and no
 //! frame on this stack waits for it. Inside an isolated region the waiter runs only jobs of that region,
@@ -339,6 +340,9 @@ impl OwnJobs {
             // SAFETY: (1) the job was just claimed.
             unsafe { self.run(job) };
             return true;
+        }
+        if let Host::Owner(worker) = host {
+            worker.leave_wakers();
         }
         if !awaited.fall_asleep() {
             return false;

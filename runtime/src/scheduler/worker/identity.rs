@@ -28,6 +28,9 @@ pub(super) const COMPUTING: u8 = 2;
 /// The thread was marked as blocked. Another thread may have unmarked it since.
 pub(super) const MARKED: u8 = 4;
 
+/// After so many turns a worker that always has tasks runs a job: after some milliseconds. Jobs may be long.
+pub(super) const TURNS_TO_JOB: u32 = 16;
+
 /// Where a worker queues the tasks that it wakes and spawns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PushTo {
@@ -62,6 +65,8 @@ pub struct Worker {
     pub(in crate::scheduler) looks_at_yields: Cell<Option<u32>>,
     /// Whether a task has yielded since the last look.
     pub(in crate::scheduler) has_yielded: Cell<bool>,
+    /// Turns of the driver until a job goes before the tasks that wait.
+    pub(super) turns_to_job: Cell<u32>,
     /// Tasks to run before the injector is looked at first.
     pub(in crate::scheduler) tasks_to_injector: Cell<u32>,
     /// Whether a slow task went before the injector the last time.
@@ -98,6 +103,8 @@ pub struct Worker {
     /// Foreign wakers, and a deadlock's report. The worker keeps them until no other thread relies on this
     /// worker.
     pub(super) foreign: ForeignWakes,
+    /// Whether the thread is inside of such a waker.
+    pub(super) is_calling: Cell<bool>,
     /// Once the shutdown has begun: how many tables had been lent when this worker last cancelled the tasks
     /// in them.
     pub(in crate::scheduler) seen_lent: Cell<Option<usize>>,
@@ -143,6 +150,7 @@ impl Worker {
             rounds_put_off: Cell::new(state.config.event_interval - 1),
             looks_at_yields: Cell::new(Some(1)),
             has_yielded: Cell::new(false),
+            turns_to_job: Cell::new(TURNS_TO_JOB),
             tasks_to_injector: Cell::new(state.config.global_queue_interval),
             was_slow_first: Cell::new(false),
             lifo_streak: Cell::new(0),
@@ -163,6 +171,7 @@ impl Worker {
             references: Cell::new(0),
             sighting: Cell::new(None),
             foreign: ForeignWakes::new(),
+            is_calling: Cell::new(false),
             seen_lent: Cell::new(None),
             report: RefCell::new(None),
             sampling: Sampling::new(),

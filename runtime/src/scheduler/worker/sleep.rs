@@ -188,7 +188,8 @@ impl Worker {
             };
             poller.poll(foreign);
             shared.driver.fire_timers(foreign);
-            let is_idle = processor.ring.is_empty() && foreign.is_empty() && !is_needed();
+            let has_wakers = !foreign.is_empty() || !processor.waking.is_empty();
+            let is_idle = processor.ring.is_empty() && !has_wakers && !is_needed();
             if is_idle && !shared.driver.auto_advance() {
                 processor.parker.park_in_driver(|| poller.wait(foreign));
             }

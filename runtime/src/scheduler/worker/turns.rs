@@ -3,7 +3,7 @@
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-use super::identity::{COMPUTING, PushTo, Worker};
+use super::identity::{COMPUTING, PushTo, TURNS_TO_JOB, Worker};
 use super::poll_begin::PollBegin;
 use crate::driver::foreign::ForeignWakes;
 use crate::job::Tag;
@@ -212,6 +212,27 @@ impl Worker {
         self.hand_driver_on();
         if self.takes_tasks() {
             self.run_job_from_others();
+            let turns = self.turns_to_job.get() - 1;
+            self.turns_to_job.set(turns);
+            if turns == 0 {
+                self.run_job_that_waits();
+            }
+        }
+    }
+
+    /// Runs a job that the loop comes to only when no task is ready: one of this worker, or of a worker that
+    /// is away. Without this, tasks that are always ready would starve jobs.
+    #[cold]
+    #[inline(never)]
+    fn run_job_that_waits(&self) {
+        self.turns_to_job.set(TURNS_TO_JOB);
+        if self.run_next_job() || !self.shared().away.is_any() || !self.ask_role().takes_any_task() {
+            return;
+        }
+        // SAFETY: (1) the turns come between two polls, outside of jobs.
+        if let Some(job) = unsafe { self.steal_job() } {
+            // SAFETY: (1) the job was just claimed.
+            unsafe { self.run_job(job) };
         }
     }
 
@@ -285,30 +306,59 @@ impl Worker {
     }
 
     /// As [`call_foreign`](Self::call_foreign), for a thread that may run nothing but its own computation: has
-    /// the wakers called by a thread for blocking closures. After the shutdown has begun there are no such
-    /// threads, and this thread calls them.
+    /// the foreign code called elsewhere. Only if the system refuses a thread, this thread calls the wakers.
     #[cold]
     pub(in crate::scheduler) fn call_foreign_elsewhere(&self) {
         self.stop_searching_if_so();
-        self.shared().wake_elsewhere(self.foreign.take());
-        self.call_foreign();
+        let shared = self.shared();
+        let report = self.report.borrow_mut().take();
+        report.into_iter().for_each(|report| shared.call_elsewhere(move || report.deliver()));
+        if !self.foreign.is_empty() {
+            self.processor().waking.add(&self.foreign);
+            shared.wake_apart(self.index).unwrap_or_else(|_| self.call_wakers());
+        }
+    }
+
+    /// Before the thread sleeps inside of a foreign waker: has the others called elsewhere.
+    #[inline]
+    pub(in crate::scheduler) fn leave_wakers(&self) {
+        if self.is_calling.get() && !self.processor().waking.is_empty() {
+            // If the system refuses the thread, they wait for this one.
+            _ = self.shared().wake_apart(self.index);
+        }
     }
 
     /// Wakes `waker`. In a dispatch a foreign waker is [kept](Self::call_foreign) instead.
     pub fn wake(&self, waker: Waker) {
-        match self.push_to.get() {
-            PushTo::RingInDispatch | PushTo::BehindInDispatch => self.foreign.wake(waker),
-            PushTo::LifoSlot | PushTo::Ring => waker.wake(),
+        match self.is_dispatching() {
+            true => self.foreign.wake(waker),
+            false => waker.wake(),
         }
+    }
+
+    /// Keeps foreign code until the end of the dispatch.
+    pub fn keep_call(&self, f: impl FnOnce() + Send + 'static) {
+        self.foreign.keep_call(Box::new(f));
+    }
+
+    #[inline]
+    pub fn is_dispatching(&self) -> bool {
+        matches!(self.push_to.get(), PushTo::RingInDispatch | PushTo::BehindInDispatch)
     }
 
     #[cold]
     fn call_what_is_foreign(&self) {
         self.stop_searching_if_so();
-        let before = self.push_to.replace(PushTo::Ring);
-        self.processor().waking.wake_all(&self.foreign);
-        self.push_to.set(before);
+        self.processor().waking.add(&self.foreign);
+        self.call_wakers();
         let report = self.report.borrow_mut().take();
         report.into_iter().for_each(Report::deliver);
+    }
+
+    fn call_wakers(&self) {
+        let (push_to, was_calling) = (self.push_to.replace(PushTo::Ring), self.is_calling.replace(true));
+        self.processor().waking.wake_rest();
+        self.push_to.set(push_to);
+        self.is_calling.set(was_calling);
     }
 }

@@ -267,8 +267,8 @@ impl Looks<'_> {
             if is_abandoned && self.empty_ring(processor) | self.empty_lifo(index) && is_stuck {
                 self.tell_stall(index, now);
             }
-            if is_stuck && !self.state.lifecycle.has_begun() {
-                self.state.wake_elsewhere(processor.waking.take());
+            if is_stuck && !processor.waking.is_empty() {
+                _ = self.state.wake_apart(index);
             }
             self.watched[index].lifo = processor.sight();
         }
