@@ -1,10 +1,12 @@
 //! TCP over the loopback, with real sockets. What Unix streams do, too, is in `net_streams.rs`.
 
 mod net_support;
+mod support;
 
 use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
@@ -292,5 +294,50 @@ fn a_socket_takes_its_options_along() {
         let error = TcpSocket::new_v4().unwrap().connect(addr).await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionRefused);
         assert!(error.to_string().starts_with(&format!("connect {addr}: ")), "{error}");
+    });
+}
+
+/// Has the first write open the connection of `socket`, also if the peer was never met before. Returns
+/// whether the system can do that.
+fn connect_with_first_write(socket: &TcpSocket) -> bool {
+    const TCP_FASTOPEN_CONNECT: libc::c_int = 30;
+    const TCP_FASTOPEN_NO_COOKIE: libc::c_int = 34;
+    let fd = socket.as_raw_fd();
+    [TCP_FASTOPEN_CONNECT, TCP_FASTOPEN_NO_COOKIE].into_iter().all(|option| {
+        let (on, len): (libc::c_int, _) = (1, size_of::<libc::c_int>() as libc::socklen_t);
+        // SAFETY: the option is a `c_int`, which lives during the call.
+        unsafe { libc::setsockopt(fd, libc::IPPROTO_TCP, option, (&raw const on).cast(), len) == 0 }
+    })
+}
+
+/// `connect` succeeds at once then, and there is no event before the first write.
+#[test]
+fn a_connection_may_be_opened_by_its_first_write() {
+    let _watchdog = support::watchdog();
+    block_on(async {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let socket = TcpSocket::new_v4().unwrap();
+        if !connect_with_first_write(&socket) {
+            return;
+        }
+        let mut near = socket.connect(listener.local_addr().unwrap()).await.unwrap();
+        near.write_all(b"hello").await.unwrap();
+        let (mut far, _) = listener.accept().await.unwrap();
+        let mut word = [0; 5];
+        far.read_exact(&mut word).await.unwrap();
+        assert_eq!(&word, b"hello");
+        far.write_all(b"world").await.unwrap();
+        near.read_exact(&mut word).await.unwrap();
+        assert_eq!(&word, b"world");
+
+        // A refusal is an error of the read or of the write.
+        let socket = TcpSocket::new_v4().unwrap();
+        assert!(connect_with_first_write(&socket));
+        let mut near = socket.connect(deserted().await).await.unwrap();
+        let result = match near.write_all(b"x").await {
+            Ok(()) => near.read(&mut word).await.map(drop),
+            Err(error) => Err(error),
+        };
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::ConnectionRefused);
     });
 }

@@ -153,6 +153,9 @@ impl TcpSocket {
 
     /// Connects to `addr`.
     ///
+    /// If the socket has the option `TCP_FASTOPEN_CONNECT`, the system may put off the connection until the
+    /// first write. This call then returns at once, and reads and writes return the errors of the attempt.
+    ///
     /// # Errors
     /// The system's errors, with the address in the text. The socket is closed then.
     ///
@@ -168,11 +171,17 @@ impl TcpSocket {
     async fn connect_to(self, addr: SocketAddr) -> io::Result<TcpStream> {
         // The socket may come from outside, and may be blocking.
         self.inner.set_nonblocking(true)?;
-        match self.inner.connect(&addr.into()) {
-            Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => return Err(error),
-            _ => {}
+        let result = self.inner.connect(&addr.into());
+        let stream = mio::net::TcpStream::from_std(self.inner.into());
+        match result {
+            // With `TCP_FASTOPEN_CONNECT`, the first write opens the connection. There is nothing to wait for
+            // before the first write.
+            Ok(()) => TcpStream::register(stream),
+            Err(error) if error.raw_os_error() == Some(libc::EINPROGRESS) => {
+                TcpStream::finish_connect(stream).await
+            }
+            Err(error) => Err(error),
         }
-        TcpStream::finish_connect(mio::net::TcpStream::from_std(self.inner.into())).await
     }
 }
 

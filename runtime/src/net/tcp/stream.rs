@@ -112,7 +112,7 @@ impl TcpStream {
     }
 
     #[track_caller]
-    fn register(stream: mio::net::TcpStream) -> io::Result<TcpStream> {
+    pub(super) fn register(stream: mio::net::TcpStream) -> io::Result<TcpStream> {
         Ok(TcpStream { io: Registered::new(stream, WATCH)? })
     }
 
