@@ -214,6 +214,24 @@ fn reserved_room_is_exact() {
 }
 
 #[test]
+fn a_request_for_no_room_waits_for_nobody() {
+    for max in [1, 100_000] {
+        let (tx, mut rx) = mpsc::channel(max);
+        let most = tx.try_reserve_many(max).unwrap();
+        let mut waiting = Box::pin(tx.send(1));
+        assert!(poll_once(waiting.as_mut()).is_pending());
+        assert_eq!(tx.try_reserve_many(0).unwrap().len(), 0);
+        assert!(poll_once(pin!(tx.reserve_many(0))).is_ready());
+        drop(most);
+        assert!(poll_once(waiting.as_mut()).is_ready());
+        assert_eq!((rx.try_recv(), tx.capacity()), (Ok(1), max));
+        rx.close();
+        assert_eq!(tx.try_reserve_many(0).err(), Some(TrySendError::Closed(())));
+        assert!(block_on(tx.reserve_many(0)).is_err());
+    }
+}
+
+#[test]
 fn room_for_more_values_than_the_word_counts_is_as_exact() {
     for max in [65_535, 65_536, 100_000] {
         let (tx, mut rx) = mpsc::channel(max);

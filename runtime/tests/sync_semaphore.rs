@@ -28,6 +28,32 @@ fn the_first_in_line_is_not_overtaken() {
 }
 
 #[test]
+fn a_request_for_no_permits_waits_for_nobody() {
+    let semaphore = Arc::new(Semaphore::new(1));
+    let mut many = Box::pin(semaphore.acquire_many(3));
+    assert!(poll_once(many.as_mut()).is_pending());
+    assert_eq!(semaphore.try_acquire_many(0).unwrap().num_permits(), 0);
+    assert_eq!(semaphore.clone().try_acquire_many_owned(0).unwrap().num_permits(), 0);
+    assert!(poll_once(pin!(semaphore.acquire_many(0))).is_ready());
+    assert!(poll_once(pin!(semaphore.clone().acquire_many_owned(0))).is_ready());
+    // A task without budget waits for budget, and not for the others.
+    let counter = Counter::new();
+    let mut spent = Box::pin(async {
+        while has_budget_remaining() {
+            consume_budget().await;
+        }
+        semaphore.acquire_many(0).await.unwrap().num_permits()
+    });
+    block_on(async { assert!(poll(spent.as_mut(), &counter).is_pending()) });
+    assert_eq!(counter.wakes(), 1);
+    assert!(poll(spent.as_mut(), &counter).is_ready());
+    assert_eq!(semaphore.available_permits(), 1);
+    semaphore.close();
+    assert_eq!(semaphore.try_acquire_many(0).unwrap_err(), TryAcquireError::Closed);
+    assert!(block_on(semaphore.acquire_many(0)).is_err());
+}
+
+#[test]
 fn permits_are_granted_in_order_and_wakes_come_in_order() {
     let order = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let semaphore = Arc::new(Semaphore::new(0));

@@ -122,7 +122,7 @@ impl Permits {
         self.word.load(Ordering::Acquire) & CLOSED != 0
     }
 
-    /// PermitTake: takes `n` permits if they are free and no future waits.
+    /// PermitTake: takes `n` permits if they are free and no future waits. 0 permits are always free.
     #[inline]
     pub(super) fn try_take(&self, n: usize) -> Result<(), TakeError> {
         let mut word = self.word.load(Ordering::Relaxed);
@@ -131,7 +131,8 @@ impl Permits {
                 return Err(TakeError::Closed);
             }
             if word & QUEUED != 0 || word >> SHIFT < n {
-                return Err(TakeError::TooFew);
+                // A request for no permits takes none from the first waiter, so it does not wait.
+                return if n == 0 { Ok(()) } else { Err(TakeError::TooFew) };
             }
             // Acquire: pairs with the Release of the givers of these permits.
             match self.word.compare_exchange_weak(
@@ -263,7 +264,7 @@ unsafe impl Source for &Permits {
 
     fn must_wait(&self, n: usize) -> bool {
         let word = self.word.load(Ordering::Relaxed);
-        word & CLOSED == 0 && (word & QUEUED != 0 || word >> SHIFT < n)
+        n > 0 && word & CLOSED == 0 && (word & QUEUED != 0 || word >> SHIFT < n)
     }
 
     fn is_closed(&self) -> bool {
@@ -326,7 +327,7 @@ impl fmt::Debug for Permits {
 /// 1. `join` puts its waiter into the wait list that `waiters` returns, or nowhere, and the code that takes
 ///    the waiter out of it releases it with [`GRANTED`] or [`REFUSED`].
 pub(super) unsafe trait Source {
-    /// PermitTake: takes `n` permits if they are free and no future waits.
+    /// PermitTake: takes `n` permits if they are free and no future waits. 0 permits are always free.
     fn try_take(&self, n: usize) -> Result<(), TakeError>;
 
     /// Whether PermitTake would find too few permits, or other futures in the list; a hint.

@@ -170,7 +170,7 @@ impl Semaphore {
     /// Waits until `n` permits are free, and takes them all at once.
     ///
     /// If the semaphore never has `n` free permits at once, it waits until the semaphore is closed. With 0 it
-    /// waits only for earlier requests.
+    /// does not wait for other requests.
     ///
     /// # Errors
     /// [`AcquireError`] if the semaphore is closed, also while waiting.
@@ -209,7 +209,7 @@ impl Semaphore {
         self.try_acquire_many(1)
     }
 
-    /// Takes `n` permits if so many are free and no task waits.
+    /// Takes `n` permits if so many are free and no task waits. With 0 it succeeds also if a task waits.
     ///
     /// # Errors
     /// As [`try_acquire`](Self::try_acquire).

@@ -133,7 +133,7 @@ impl CapacityPermits<'_> {
         }
     }
 
-    /// CapacityTake: takes `n` permits if they are free and no future waits.
+    /// CapacityTake: takes `n` permits if they are free and no future waits. 0 permits are always free.
     pub(super) fn try_take(self, n: usize) -> Result<(), TakeError> {
         if let PermitStore::Wide(permits) = &self.capacity.permits {
             return permits.try_take(n);
@@ -144,7 +144,8 @@ impl CapacityPermits<'_> {
                 return Err(TakeError::Closed);
             }
             if word & QUEUED != 0 || free_in(word) < n {
-                return Err(TakeError::TooFew);
+                // A request for no permits takes none from the first waiter, so it does not wait.
+                return if n == 0 { Ok(()) } else { Err(TakeError::TooFew) };
             }
             match self.swap(word, word - n * ONE_FREE) {
                 Ok(_) => return Ok(()),
@@ -244,7 +245,7 @@ unsafe impl Source for CapacityPermits<'_> {
         match &self.capacity.permits {
             PermitStore::Narrow(_) => {
                 let word = self.tail.load(Ordering::Relaxed);
-                word & CLOSED == 0 && (word & QUEUED != 0 || free_in(word) < n)
+                n > 0 && word & CLOSED == 0 && (word & QUEUED != 0 || free_in(word) < n)
             }
             PermitStore::Wide(permits) => Source::must_wait(&permits, n),
         }

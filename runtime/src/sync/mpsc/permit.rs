@@ -56,7 +56,7 @@ impl<T> Sender<T> {
         Ok(Permit::of_taken(&self.tx.channel))
     }
 
-    /// Waits for room for `n` values at once.
+    /// Waits for room for `n` values at once. With 0 it does not wait for other requests.
     ///
     /// # Errors
     /// [`SendError`], if the receiver is closed or dropped, also while waiting, or if `n` is above
@@ -120,7 +120,8 @@ impl<T> Sender<T> {
         Ok(Permit::of_taken(&self.tx.channel))
     }
 
-    /// Takes room for `n` values if there is enough and no task waits for it.
+    /// Takes room for `n` values if there is enough and no task waits for it. With 0 it succeeds also if a
+    /// task waits.
     ///
     /// # Errors
     /// [`TrySendError::Full`], also if `n` is above [`max_capacity`](Self::max_capacity), or
