@@ -3,8 +3,10 @@
 use std::future::poll_fn;
 use std::io::{self, ErrorKind};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 
+use parking_lot::Mutex;
 use runtime::io::{
     AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, copy, copy_bidirectional, duplex, split,
 };
@@ -78,6 +80,77 @@ fn copy_reports_a_writer_that_takes_nothing() {
         assert_eq!(error.kind(), ErrorKind::WriteZero);
         assert!(error.to_string().contains("after 4 bytes"), "{error}");
     });
+}
+
+/// Has five bytes to read, then nothing until it is reset. Takes no bytes.
+#[derive(Default)]
+struct Resettable {
+    has_given: bool,
+    is_reset: bool,
+    reader: Option<Waker>,
+}
+
+#[derive(Clone, Default)]
+struct Stuck(Arc<Mutex<Resettable>>);
+
+impl Stuck {
+    fn reset(&self) {
+        let mut this = self.0.lock();
+        this.is_reset = true;
+        this.reader.take().expect("the copy watches the reader").wake();
+    }
+}
+
+impl AsyncRead for Stuck {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let mut this = self.0.lock();
+        if this.is_reset {
+            return Poll::Ready(Err(ErrorKind::ConnectionReset.into()));
+        }
+        if this.has_given {
+            this.reader = Some(cx.waker().clone());
+            return Poll::Pending;
+        }
+        this.has_given = true;
+        buf.put_slice(b"hello");
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Stuck {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+        Poll::Pending
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Pending
+    }
+}
+
+#[test]
+fn a_reset_is_noticed_while_the_writer_takes_nothing() {
+    fn is_told<T>(copying: impl Future<Output = io::Result<T>>, resets: &Stuck) {
+        let mut copying = std::pin::pin!(copying);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert!(copying.as_mut().poll(&mut cx).is_pending());
+        resets.reset();
+        match copying.poll(&mut cx) {
+            Poll::Ready(Err(error)) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
+            _ => panic!("the reader's error is not told"),
+        }
+    }
+    let (mut near, mut far) = (Stuck::default(), Stuck::default());
+    let resets = near.clone();
+    is_told(copy(&mut near, &mut far), &resets);
+    for is_near in [true, false] {
+        let (mut near, mut far) = (Stuck::default(), Stuck::default());
+        let resets = if is_near { near.clone() } else { far.clone() };
+        is_told(copy_bidirectional(&mut near, &mut far), &resets);
+    }
 }
 
 /// Foreign streams that never wait and know no budget.

@@ -224,7 +224,11 @@ impl Transfer {
             let coop = ready!(coop::poll_proceed(cx));
             let read = self.poll_fill(cx, reader)?;
             if !self.buffer.is_empty() {
-                let n = ready!(poll_write_some(writer, cx, self.buffer.filled(), self.copied))?;
+                let Poll::Ready(n) = poll_write_some(writer, cx, self.buffer.filled(), self.copied)? else {
+                    // The copy waits for the reader, too. Otherwise it would not notice that the reader fails.
+                    ready!(self.poll_fill_up(cx, reader))?;
+                    return Poll::Pending;
+                };
                 self.buffer.consume(n);
                 self.copied += n as u64;
                 self.needs_flush = true;
@@ -239,12 +243,27 @@ impl Transfer {
         }
     }
 
+    /// Reads until the buffer has no more room, or the reader has ended.
+    fn poll_fill_up<R>(&mut self, cx: &mut Context<'_>, reader: &mut R) -> Poll<io::Result<()>>
+    where
+        R: AsyncRead + Unpin + ?Sized,
+    {
+        while self.can_fill() {
+            ready!(self.poll_fill(cx, reader))?;
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn can_fill(&self) -> bool {
+        !self.has_reader_ended && !self.buffer.is_at_end()
+    }
+
     /// Reads into the room of the buffer, if it has room.
     fn poll_fill<R>(&mut self, cx: &mut Context<'_>, reader: &mut R) -> Poll<io::Result<()>>
     where
         R: AsyncRead + Unpin + ?Sized,
     {
-        if self.has_reader_ended || self.buffer.is_at_end() {
+        if !self.can_fill() {
             return Poll::Ready(Ok(()));
         }
         let n = ready!(uninterrupted(|| self.buffer.poll_fill(cx, Pin::new(&mut *reader))))?;
