@@ -115,6 +115,8 @@ fn a_call_handles_no_more_than_was_set() {
         let slices = [IoSlice::new(b"abc"), IoSlice::new(b"d"), IoSlice::new(b"efghijk")];
         assert_eq!(file.write_vectored(&slices).await.unwrap(), 4);
         assert_eq!(file.write_vectored(&slices[2..]).await.unwrap(), 4, "a long slice alone");
+        let slices = [IoSlice::new(b""), IoSlice::new(b""), slices[2]];
+        assert_eq!(file.write_vectored(&slices).await.unwrap(), 4, "a long slice after empty ones");
         file.rewind().await.unwrap();
         let mut bytes = [0; 9];
         assert_eq!(file.read(&mut bytes).await.unwrap(), 4);

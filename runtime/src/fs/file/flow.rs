@@ -164,7 +164,8 @@ impl Flow {
         self.take_write_error()?;
         self.move_back(file)?;
         // A call takes the first slices whose sum is at most `most`. A slice that is too long goes alone, and
-        // only its beginning.
+        // only its beginning. Empty slices before it must not keep it from being the first.
+        let slices = &slices[slices.iter().take_while(|slice| slice.is_empty()).count()..];
         let mut total = 0_usize;
         let fit = slices.iter().take_while(|slice| {
             total = total.saturating_add(slice.len());
@@ -179,7 +180,7 @@ impl Flow {
             }
             _ => &slices[..fitting],
         };
-        if slices.iter().all(|slice| slice.is_empty()) {
+        if slices.is_empty() {
             return Poll::Ready(Ok(0));
         }
         Poll::Ready(match self.route.write(file, slices, None) {
