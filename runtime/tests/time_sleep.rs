@@ -1,5 +1,7 @@
 //! `sleep`, `sleep_until` and `Sleep`.
 
+mod support;
+
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -224,6 +226,42 @@ fn a_sleep_that_is_over_can_be_started_again() {
             again.as_mut().reset(Instant::now() + ms(10));
             assert!(!again.is_elapsed());
         }
+    });
+}
+
+#[test]
+fn a_sleep_that_was_reset_is_elapsed_without_a_poll() {
+    paused().block_on(async {
+        let (mut fresh, mut moved, mut over) = (pin!(sleep(ms(10))), pin!(sleep(ms(10))), pin!(sleep(ms(0))));
+        over.as_mut().await;
+        for sleep in [moved.as_mut(), over.as_mut()] {
+            sleep.reset(Instant::now() + ms(20));
+        }
+        advance(ms(19)).await;
+        assert!(!moved.is_elapsed() && !over.is_elapsed());
+        advance(ms(1)).await;
+        assert!(moved.is_elapsed() && over.is_elapsed());
+        assert!(!fresh.is_elapsed(), "as in Tokio, a sleep that was neither polled nor reset is not");
+        moved.as_mut().reset(Instant::now() + ms(1));
+        assert!(!moved.is_elapsed());
+        let waker = Waker::noop();
+        assert!(poll(moved.as_mut(), waker).is_pending());
+        assert_eq!(poll(over.as_mut(), waker), Poll::Ready(()));
+        assert_eq!(poll(fresh.as_mut(), waker), Poll::Ready(()));
+    });
+}
+
+/// No thread of the runtime looks at the clock meanwhile.
+#[test]
+fn a_sleep_that_was_reset_is_elapsed_also_while_its_runtime_is_idle() {
+    let _watchdog = support::watchdog();
+    support::each_kind(|runtime| {
+        let _entered = runtime.enter();
+        let mut moved = pin!(sleep(Duration::from_secs(1000)));
+        moved.as_mut().reset(Instant::now() + ms(5));
+        support::until("the sleep is elapsed", || moved.is_elapsed());
+        assert_eq!(poll(moved.as_mut(), Waker::noop()), Poll::Ready(()));
+        assert!(moved.is_elapsed());
     });
 }
 

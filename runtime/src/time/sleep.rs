@@ -4,6 +4,7 @@ use std::fmt;
 use std::future::Future;
 use std::mem::ManuallyDrop;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
@@ -102,6 +103,9 @@ pin_project! {
         handle: ManuallyDrop<Handle>,
         deadline: When,
         look: Look,
+        // `is_elapsed` has found by the clock that the deadline of a `reset` has passed. The next poll must not
+        // deny it. Relaxed: the flag guards no memory.
+        noticed: AtomicBool,
         // The shard of the driver that `handle` keeps. Written before `entry` is registered there.
         shard: ShardRef,
         // This future is the owner of the entry, as `entry.rs` defines it.
@@ -145,6 +149,8 @@ enum Look {
     Behind,
     /// By the clock.
     Now,
+    /// As `Behind`, after a `reset`. `is_elapsed` looks by the clock, without a poll.
+    Reset,
 }
 
 impl Sleep {
@@ -192,6 +198,7 @@ impl Sleep {
             handle: ManuallyDrop::new(handle),
             deadline,
             look,
+            noticed: AtomicBool::new(false),
             shard: ShardRef::NONE,
             entry: TimerEntry::new(),
         }
@@ -215,7 +222,7 @@ impl Sleep {
     }
 
     /// Returns whether it is over, as far as it has noticed. It looks when it is polled, and when its timer
-    /// fires.
+    /// fires. After a [`reset`](Self::reset) it also looks when this is called, so it needs no poll.
     ///
     /// # Examples
     /// ```
@@ -229,7 +236,21 @@ impl Sleep {
     /// # });
     /// ```
     pub fn is_elapsed(&self) -> bool {
-        self.entry.is_over()
+        self.entry.is_over() || (self.look == Look::Reset && self.notice())
+    }
+
+    /// Looks by the clock whether the deadline has passed, if the timer is in no wheel.
+    #[cold]
+    fn notice(&self) -> bool {
+        if !matches!(self.entry.state(), TimerState::Idle | TimerState::Fired) {
+            return false;
+        }
+        let driver = self.handle.time_driver("sleep");
+        let has_passed = self.deadline.in_nanos(driver) <= driver.now();
+        if has_passed {
+            self.noticed.store(true, Ordering::Relaxed);
+        }
+        has_passed
     }
 
     /// Moves the deadline, earlier or later, and starts the wait again if it was over.
@@ -249,7 +270,7 @@ impl Sleep {
     /// # });
     /// ```
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
-        self.reset_to(deadline, Look::Behind);
+        self.reset_to(deadline, Look::Reset);
     }
 
     /// As [`reset`](Self::reset), but the next poll reads the clock.
@@ -261,6 +282,7 @@ impl Sleep {
         let me = self.as_mut().project();
         *me.deadline = When::At(deadline);
         *me.look = look;
+        me.noticed.store(false, Ordering::Relaxed);
         if me.entry.state() == TimerState::Registered {
             let driver = me.handle.time_driver("sleep");
             // SAFETY: `Pin<&mut Self>` makes us the owner.
@@ -370,7 +392,9 @@ impl Sleep {
         let deadline = self.deadline.in_nanos(driver);
         match (self.deadline, self.look) {
             (When::Ahead(_), _) if !driver.was_paused() => false,
-            (_, Look::Behind) if !driver.was_paused() => driver.had_passed(deadline),
+            (_, Look::Behind | Look::Reset) if !driver.was_paused() => {
+                driver.had_passed(deadline) || self.noticed.load(Ordering::Relaxed)
+            }
             // A test that moves the clock should not have to wait for a turn.
             _ => deadline <= driver.now(),
         }
