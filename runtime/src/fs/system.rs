@@ -78,9 +78,13 @@ unsafe fn preadv2(
     result(unsafe { libc::syscall(libc::SYS_preadv2, fd, slices, count, offset, 0, flags) })
 }
 
-/// Whether an error of a call with a flag says that the system does not know the flag, or the call.
+/// Whether an error of a call with a flag may say that the system does not know the flag, or the call.
+///
+/// A filter of system calls (seccomp) mostly refuses a call with `EPERM` or `EACCES`. If the file itself is
+/// the reason, the call without the flag fails with the same error.
 pub fn is_unknown_flag(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOSYS))
+    let unknown = [libc::EOPNOTSUPP, libc::EINVAL, libc::ENOSYS, libc::EPERM, libc::EACCES];
+    error.raw_os_error().is_some_and(|number| unknown.contains(&number))
 }
 
 /// Whether the running kernel's `RWF_NOWAIT` tells the end of a file from bytes that are not in memory.
