@@ -72,6 +72,26 @@ fn an_event_that_a_thread_sends_wakes_a_task() {
     });
 }
 
+/// A user's operation may have stopped because of a signal. A repetition could go on for ever.
+#[test]
+fn an_operation_that_was_interrupted_is_not_repeated() {
+    fn interrupted_once() -> impl FnMut() -> io::Result<()> {
+        let mut results = [Err(ErrorKind::Interrupted.into()), Ok(())].into_iter();
+        move || results.next().unwrap()
+    }
+    block_on(async {
+        let mut event = watch_for(event(), Interest::WRITABLE).unwrap();
+        let (mut first, mut second) = (interrupted_once(), interrupted_once());
+        let (stream, _far) = net_support::tcp_pair().await;
+        let errors = [
+            event.async_io(Interest::WRITABLE, |_| first()).await.unwrap_err(),
+            event.async_io_mut(Interest::WRITABLE, |_| second()).await.unwrap_err(),
+            stream.async_io(Interest::WRITABLE, interrupted_once()).await.unwrap_err(),
+        ];
+        assert_eq!(errors.map(|error| error.kind()), [ErrorKind::Interrupted; 3]);
+    });
+}
+
 #[test]
 fn readiness_stays_until_an_operation_would_block() {
     block_on(async {

@@ -141,8 +141,8 @@ impl<S: mio::event::Source> Registered<S> {
         Poll::Ready(alive(event))
     }
 
-    /// Tries `f` whenever `direction` is ready, until `f` returns anything but `WouldBlock`. Waits in the
-    /// slot.
+    /// Tries `f`, a call of the system, whenever `direction` is ready, until `f` returns anything but
+    /// `WouldBlock` or `Interrupted`. Waits in the slot.
     pub(crate) fn poll_io<R>(
         &self,
         cx: &mut Context<'_>,
@@ -190,9 +190,27 @@ impl<S: mio::event::Source> Registered<S> {
         poll_fn(|cx| poll_wait(wait.as_mut(), cx)).await
     }
 
-    /// Tries `f` whenever the source is ready for `interest`, until `f` returns anything but `WouldBlock`.
-    /// Waits in the list.
-    pub(crate) async fn async_io<R>(
+    /// Tries `f`, a call of the system, whenever the source is ready for `interest`, until `f` returns
+    /// anything but `WouldBlock` or `Interrupted`. Waits in the list.
+    pub(crate) fn async_io<R>(
+        &self,
+        interest: Interest,
+        mut f: impl FnMut() -> io::Result<R>,
+    ) -> impl Future<Output = io::Result<R>> {
+        self.async_user_io(interest, move || {
+            loop {
+                match f() {
+                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                    result => return result,
+                }
+            }
+        })
+    }
+
+    /// Tries `f`, an operation of the user, whenever the source is ready for `interest`, until `f` returns
+    /// anything but `WouldBlock`. Waits in the list. As in Tokio, `f` is not repeated after `Interrupted`,
+    /// because it may return that for reasons of its own.
+    pub(crate) async fn async_user_io<R>(
         &self,
         interest: Interest,
         mut f: impl FnMut() -> io::Result<R>,
@@ -203,7 +221,6 @@ impl<S: mio::event::Source> Registered<S> {
                 let event = ready!(poll_wait(wait.as_mut(), cx))?;
                 match f() {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => ready!(self.retract(cx, event))?,
-                    Err(error) if error.kind() == ErrorKind::Interrupted => {}
                     result => return Poll::Ready(result),
                 }
             }

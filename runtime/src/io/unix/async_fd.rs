@@ -176,7 +176,7 @@ impl<T: AsRawFd> AsyncFd<T> {
 /// Reading, writing, and the other calls of the system.
 impl<T: AsRawFd> AsyncFd<T> {
     /// Calls `f` whenever the descriptor is ready for `interest`, until `f` returns anything but
-    /// [`WouldBlock`](io::ErrorKind::WouldBlock) or [`Interrupted`](io::ErrorKind::Interrupted).
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock).
     ///
     /// `f` must return `WouldBlock` only if the descriptor would block. A readiness that is cleared without
     /// reason comes back only with the next event.
@@ -217,7 +217,7 @@ impl<T: AsRawFd> AsyncFd<T> {
         interest: Interest,
         mut f: impl FnMut(&T) -> io::Result<R>,
     ) -> io::Result<R> {
-        self.watch.async_io(interest, || f(&self.inner)).await
+        self.watch.async_user_io(interest, || f(&self.inner)).await
     }
 
     /// Works as [`async_io`](Self::async_io), with an exclusive reference.
@@ -233,7 +233,7 @@ impl<T: AsRawFd> AsyncFd<T> {
         mut f: impl FnMut(&mut T) -> io::Result<R>,
     ) -> io::Result<R> {
         let Self { watch, inner } = self;
-        watch.async_io(interest, || f(inner)).await
+        watch.async_user_io(interest, || f(inner)).await
     }
 
     /// Calls `f` if the descriptor is ready for `interest`. If `f` returns

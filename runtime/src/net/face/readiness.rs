@@ -150,8 +150,7 @@ macro_rules! user_io {
         }
 
         #[doc = concat!("Calls `f`, an operation on this ", $noun, ", whenever it is ready for `interest`, ")]
-        /// until `f` returns anything but [`WouldBlock`](std::io::ErrorKind::WouldBlock) or
-        /// [`Interrupted`](std::io::ErrorKind::Interrupted).
+        /// until `f` returns anything but [`WouldBlock`](std::io::ErrorKind::WouldBlock).
         ///
         /// As for [`try_io`](Self::try_io), `f` must return `WouldBlock` only if the system did.
         ///
@@ -180,7 +179,7 @@ macro_rules! user_io {
             interest: $crate::io::Interest,
             f: impl FnMut() -> std::io::Result<R>,
         ) -> std::io::Result<R> {
-            $crate::net::face::Face::registered(self).async_io(interest, f).await
+            $crate::net::face::Face::registered(self).async_user_io(interest, f).await
         }
     };
 }
