@@ -33,6 +33,8 @@ use crate::loom::thread_cell;
 /// The second word of the wakers of all tasks, so that a poll need not store it. `task`, which this module
 /// does not know, sets it before the first poll.
 static TASK_VTABLE: AtomicPtr<RawWakerVTable> = AtomicPtr::new(null_mut());
+/// The vtable of the wakers of `util/block_on.rs`.
+static PARKER_VTABLE: AtomicPtr<RawWakerVTable> = AtomicPtr::new(null_mut());
 
 /// The number of operations of leaf futures that one poll of a task may complete.
 const BUDGET: u8 = 128;
@@ -175,6 +177,24 @@ pub(crate) fn current_task_data() -> *const () {
 pub(crate) fn is_of_task(waker: &Waker) -> bool {
     // Relaxed: a caller with a waker of a task got it from a runtime that was built after the store.
     ptr::eq(waker.vtable(), TASK_VTABLE.load(Relaxed))
+}
+
+/// Whether `waker` is one that a dispatch may call at once: it is this crate's, takes no lock for long, and
+/// runs no foreign code. That is a task's waker, or that of a `block_on` which sleeps on its own.
+#[inline]
+pub(crate) fn is_harmless(waker: &Waker) -> bool {
+    // Relaxed: as above.
+    is_of_task(waker) || ptr::eq(waker.vtable(), PARKER_VTABLE.load(Relaxed))
+}
+
+/// Notes that `waker` is that of a `block_on` which sleeps on its own.
+#[inline]
+pub(crate) fn introduce_parker(waker: &Waker) {
+    let vtable = (&raw const *waker.vtable()).cast_mut();
+    // If the compiler made several vtables, some of these wakers count as foreign.
+    if !ptr::eq(PARKER_VTABLE.load(Relaxed), vtable) {
+        PARKER_VTABLE.store(vtable, Relaxed);
+    }
 }
 
 /// Has the task behind `waker` polled again, after other tasks had their turn.

@@ -12,7 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use runtime::parallel::{isolated, join};
+use runtime::parallel::{isolated, join, mark_blocked};
 use runtime::task::LocalSet;
 use runtime::{Builder, Runtime, task, time};
 use support::{LIMIT, build, builder, rounds, thread_number, until, until_asleep, watchdog};
@@ -429,4 +429,112 @@ fn a_destructor_of_another_runtime_may_block_while_a_worker_sleeps_in_the_driver
     runtime.spawn(async move { ran.send(()).unwrap() });
     runs.recv_timeout(LIMIT / 4).expect("a task runs while the destructor blocks");
     drop(end);
+}
+
+/// The thread that waits in an isolated region has both wakers called elsewhere. The first to be called waits
+/// for the second.
+#[test]
+fn wakers_of_a_thread_that_waits_in_a_region_do_not_wait_for_each_other() {
+    let _watchdog = watchdog();
+    let runtime = builder(2).spare_workers(0).build().unwrap();
+    let _context = runtime.enter();
+    let called = Arc::new(AtomicUsize::new(0));
+    let meets = {
+        let called = called.clone();
+        waker(move || {
+            called.fetch_add(1, SeqCst);
+            while called.load(SeqCst) < 2 {
+                thread::sleep(Duration::from_millis(1));
+            }
+        })
+    };
+    let at = time::Instant::now() + Duration::from_millis(50);
+    let (mut first, mut second) = (pin!(time::sleep_until(at)), pin!(time::sleep_until(at)));
+    assert!(first.as_mut().poll(&mut Context::from_waker(&meets)).is_pending());
+    assert!(second.as_mut().poll(&mut Context::from_waker(&meets)).is_pending());
+    let computed = runtime.compute(move || {
+        let is_stolen = AtomicBool::new(false);
+        isolated(|| {
+            let first = || {
+                while !is_stolen.load(SeqCst) && called.load(SeqCst) < 2 {
+                    join(|| (), || ());
+                }
+            };
+            let second = || {
+                is_stolen.store(true, SeqCst);
+                while called.load(SeqCst) < 2 {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            };
+            join(first, second);
+        });
+    });
+    runtime.block_on(computed).unwrap();
+}
+
+/// The only thread for blocking closures takes part in the deadlock.
+#[test]
+fn a_deadlock_handler_does_not_wait_for_a_thread_of_the_deadlock() {
+    let _watchdog = watchdog();
+    let (end, ended) = mpsc::channel::<()>();
+    let end = Mutex::new(Some(end));
+    let runtime = builder(2)
+        .spare_workers(0)
+        .max_blocking_threads(1)
+        .deadlock_handler(move |_| drop(end.lock().unwrap().take()))
+        .build()
+        .unwrap();
+    let ended = Arc::new(Mutex::new(ended));
+    let marked = Arc::new(AtomicUsize::new(0));
+    let waits = || {
+        let (ended, marked) = (ended.clone(), marked.clone());
+        move || {
+            let _mark = mark_blocked();
+            marked.fetch_add(1, SeqCst);
+            _ = ended.lock().unwrap().recv();
+        }
+    };
+    let closure = runtime.spawn_blocking(waits());
+    let second = waits();
+    let computed = runtime.compute(move || {
+        let first = || {
+            while marked.load(SeqCst) < 2 {
+                join(|| (), || ());
+            }
+        };
+        isolated(|| join(first, second));
+    });
+    let (done, is_done) = mpsc::channel();
+    runtime.spawn(async move { done.send((closure.await, computed.await)).unwrap() });
+    // This thread is in no `block_on`, which would count as a thread that may go on.
+    let (closure, computed) = is_done.recv_timeout(LIMIT).unwrap();
+    closure.unwrap();
+    computed.unwrap();
+}
+
+/// As at the end of any other wait: a waker that panics does not keep the runtime from ending.
+#[test]
+fn a_waker_of_a_local_set_may_panic_at_the_end_of_a_runtime() {
+    let _watchdog = watchdog();
+    let runtime = build(1);
+    let handle = runtime.handle().clone();
+    let mut set = LocalSet::new();
+    {
+        let _context = runtime.enter();
+        set.spawn_local(time::sleep(Duration::from_secs(3600)));
+        let panics = waker(|| std::panic::resume_unwind(Box::new(())));
+        assert!(Pin::new(&mut set).poll(&mut Context::from_waker(&panics)).is_pending());
+    }
+    let (begin, begun) = mpsc::channel();
+    let waits = thread::spawn(move || {
+        handle.block_on(async {
+            begin.send(()).unwrap();
+            time::sleep(Duration::from_secs(3600)).await;
+        });
+    });
+    begun.recv_timeout(LIMIT).unwrap();
+    thread::sleep(Duration::from_millis(20));
+    drop(runtime);
+    // Its sleep panics, because the runtime has ended.
+    assert!(waits.join().is_err());
 }

@@ -405,3 +405,73 @@ fn a_child_job_of_a_worker_that_blocks_runs_beside_a_task_that_is_always_ready()
         assert_eq!(runtime.block_on(waits).unwrap(), 7);
     }
 }
+
+#[test]
+fn a_computation_begins_beside_calls_that_threads_outside_make_without_a_pause() {
+    let _watchdog = watchdog();
+    for workers in [1, 2] {
+        let runtime = build(workers);
+        let is_over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..4 * workers {
+                scope.spawn(|| {
+                    let _context = runtime.enter();
+                    let spin = || (0..10_000).for_each(|_| std::hint::spin_loop());
+                    while !is_over.load(SeqCst) {
+                        join(spin, spin);
+                    }
+                });
+            }
+            let computed = runtime.compute(|| 7);
+            assert_eq!(runtime.block_on(computed).unwrap(), 7);
+            is_over.store(true, SeqCst);
+        });
+    }
+}
+
+#[test]
+fn the_oldest_job_runs_beside_tasks_and_younger_jobs_that_are_always_ready() {
+    let _watchdog = watchdog();
+    let runtime = build(1);
+    let (run, ran) = mpsc::channel();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let ends = is_over.clone();
+    let task = runtime.spawn(async move {
+        parallel::spawn(move || run.send(()).unwrap());
+        while !ends.load(SeqCst) {
+            parallel::spawn(|| ());
+            let begin = std::time::Instant::now();
+            while begin.elapsed() < Duration::from_micros(100) {
+                std::hint::spin_loop();
+            }
+            task::yield_now().await;
+        }
+    });
+    ran.recv_timeout(LIMIT).unwrap();
+    is_over.store(true, SeqCst);
+    runtime.block_on(task).unwrap();
+}
+
+#[test]
+fn a_job_of_a_worker_that_spins_for_it_runs_beside_tasks_that_are_always_ready() {
+    let _watchdog = watchdog();
+    let runtime = build(2);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let ends = is_over.clone();
+    let busy = runtime.spawn(async move {
+        while !ends.load(SeqCst) {
+            task::yield_now().await;
+        }
+    });
+    let spins = runtime.spawn(async {
+        let has_run = Arc::new(AtomicBool::new(false));
+        let runs = has_run.clone();
+        parallel::spawn(move || runs.store(true, SeqCst));
+        while !has_run.load(SeqCst) {
+            std::hint::spin_loop();
+        }
+    });
+    runtime.block_on(spins).unwrap();
+    is_over.store(true, SeqCst);
+    runtime.block_on(busy).unwrap();
+}

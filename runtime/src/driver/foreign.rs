@@ -69,10 +69,10 @@ impl ForeignWakes {
         Self(RefCell::new(VecDeque::new()))
     }
 
-    /// Wakes `waker` at once if it belongs to a task; otherwise keeps it.
+    /// Wakes `waker` at once if that runs no foreign code; otherwise keeps it.
     #[inline]
     pub fn wake(&self, waker: Waker) {
-        match coop::is_of_task(&waker) {
+        match coop::is_harmless(&waker) {
             true => waker.wake(),
             false => self.0.borrow_mut().push_back(Wake::Waker(waker)),
         }

@@ -46,7 +46,7 @@ use crate::util::unwind::{self, Payload};
 /// If the computation of `processor`'s owner has been cancelled, and may end here, ends it by unwinding.
 #[inline(always)]
 pub fn split_point(processor: &OwnJobs) {
-    processor.pass_split();
+    processor.pass_split(false);
     if ends_here(processor) {
         unwind_quietly();
     }

@@ -221,7 +221,7 @@ fn worker() -> *const Worker {
 pub fn wake(waker: Waker) {
     with_worker(|worker| match worker {
         Some(worker) => worker.wake(waker),
-        None => waker.wake(),
+        None => unwind::drop_quietly(unwind::catch(|| waker.wake())),
     });
 }
 

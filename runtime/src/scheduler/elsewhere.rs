@@ -5,10 +5,12 @@ use std::mem;
 use std::panic::Location;
 
 use super::away::deadlock::Expecting;
+use super::away::marks::Report;
 use super::blocking;
 use super::context;
 use super::reference::Reference;
 use super::shared::Shared;
+use crate::loom::sync::{Arc, Mutex};
 
 impl Shared {
     /// Calls `f` on a thread for blocking closures. After the shutdown has begun there is none, and `f` is
@@ -32,6 +34,18 @@ impl Shared {
     /// The system's error if it refuses the thread. The wakers stay where they are.
     pub fn wake_apart(&self, index: usize) -> io::Result<()> {
         self.run_apart(move |shared| shared.processor(index).waking.wake_rest())
+    }
+
+    /// Calls the deadlock handler on a thread of its own. Threads for blocking closures may all take part in
+    /// the deadlock. Returns the report if the system refuses the thread. The caller keeps the state valid.
+    pub fn deliver_apart(&self, report: Report) -> Option<Report> {
+        let report = Arc::new(Mutex::new(Some(report)));
+        let shared = report.clone();
+        let take = move || shared.lock().take();
+        match self.run_apart(move |_| take().into_iter().for_each(Report::deliver)) {
+            Ok(()) => None,
+            Err(_) => report.lock().take(),
+        }
     }
 
     /// Runs `f` on a thread that is started for it. The end of the runtime waits for that thread, and it

@@ -166,7 +166,7 @@ impl Worker {
             if self.seen_lent.replace(Some(lent)) != Some(lent) {
                 self.cancel_idle();
             }
-            if self.cancels_or_computes() {
+            if self.cancels_or_computes() || self.calls_left_wakers() {
                 continue;
             }
             // If a mark were left, other threads would never see this worker as idle.

@@ -117,7 +117,9 @@ impl Lease {
         let kept = CACHED.try_with(Cell::take).ok().flatten();
         Lease(Some(kept.unwrap_or_else(|| {
             let parker = Parker::of_this_thread();
-            CachedParker { waker: Waker::from(parker.clone()), parker }
+            let waker = Waker::from(parker.clone());
+            coop::introduce_parker(&waker);
+            CachedParker { waker, parker }
         })))
     }
 

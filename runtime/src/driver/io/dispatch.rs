@@ -54,13 +54,13 @@ impl Source {
     }
 
     /// Wakes the task whose waker is in the slot of `direction`. The caller is WAKING there. Returns false,
-    /// and does nothing, if the waker belongs to no task.
+    /// and does nothing, if the waker is foreign.
     #[inline]
     fn wake_task(&self, direction: Direction) -> bool {
         self.slots[direction as usize].with(|slot| {
             // SAFETY: the caller is WAKING, and while that is set no thread writes the slot.
             match unsafe { &*slot } {
-                Some(waker) if coop::is_of_task(waker) => waker.wake_by_ref(),
+                Some(waker) if coop::is_harmless(waker) => waker.wake_by_ref(),
                 Some(_) => return false,
                 None => {}
             }

@@ -71,6 +71,7 @@ pub fn mark(worker: &Worker, is_first: bool) {
 }
 
 fn leave(worker: &Worker) {
+    worker.leave_wakers();
     worker.expose();
     if worker.shared().lifecycle.has_begun() {
         cancel_lent(worker.shared());

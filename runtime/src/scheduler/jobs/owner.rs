@@ -89,11 +89,11 @@ impl OwnJobs {
         self.end_budget();
     }
 
-    /// A split point; see `split.rs`.
+    /// A split point; see `split.rs`. `has_job`: the owner has claimed a job that it has not begun.
     #[inline(always)]
-    pub fn pass_split(&self) {
+    pub fn pass_split(&self, has_job: bool) {
         if self.poll_interval.pass() {
-            self.look();
+            self.look(has_job);
         }
     }
 

@@ -106,7 +106,7 @@ impl OwnJobs {
         // Counts the whole publish budget, also if a thief has ended it early: a poll interval that is too
         // short does no harm.
         if self.poll_interval.pass_many(self.budget.take() + 1) {
-            self.look();
+            self.look(false);
         }
         if self.head() == DEQUE_CAPACITY as u32 {
             return None;

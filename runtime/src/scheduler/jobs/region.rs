@@ -112,7 +112,7 @@ impl OwnJobs {
     /// 1. The caller has claimed the job.
     #[inline]
     pub unsafe fn run(&self, job: JobRef) {
-        self.pass_split();
+        self.pass_split(true);
         // SAFETY: `run_inside`: (1) is our (1). `run_elsewhere`: (1) is our (1), because `run_inside` has not
         // run the job if it returns false.
         unsafe {

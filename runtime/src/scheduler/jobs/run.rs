@@ -93,16 +93,20 @@ impl Worker {
             return false;
         }
         let shared = self.shared();
+        // Alternately, because neither kind may keep the other waiting for ever.
+        let is_install_first = !self.was_install_first.get();
+        self.was_install_first.set(is_install_first);
+        let install = || shared.injected_jobs.take_install(Tag::NONE);
         let broadcast = job_processor.broadcasts.pop_front();
-        if let Some(job) = broadcast.or_else(|| shared.injected_jobs.take_install(Tag::NONE)) {
-            // SAFETY: (1) the job was just claimed.
-            unsafe { self.run_job(job) };
-        } else if let Some(injected) = shared.injected_jobs.take_injected() {
-            self.run_injected(injected);
-        } else {
-            return false;
+        let first = broadcast.or_else(|| if is_install_first { install() } else { None });
+        if first.is_none() {
+            if let Some(injected) = shared.injected_jobs.take_injected() {
+                self.run_injected(injected);
+                return true;
+            }
         }
-        true
+        // SAFETY: (1) the job was just claimed.
+        first.or_else(install).map(|job| unsafe { self.run_job(job) }).is_some()
     }
 
     fn run_injected(&self, injected: Injected) {
@@ -125,7 +129,7 @@ impl Worker {
     fn see_to_others_first(&self) {
         if let Some(job_processor) = self.job_processor() {
             job_processor.restart_poll_interval();
-            self.computing(|| job_processor.pass_split());
+            self.computing(|| job_processor.pass_split(false));
         }
     }
 

@@ -96,10 +96,10 @@ const LIMIT: Duration = Duration::from_micros(YIELD_MICROS);
 const LONGEST_STAY_NANOS: u64 = 100_000_000;
 
 impl OwnJobs {
-    /// The end of a poll interval of splits.
+    /// The end of a poll interval of splits. `has_job`: the owner has claimed a job that it has not begun.
     #[cold]
     #[inline(never)]
-    pub fn look(&self) {
+    pub fn look(&self, has_job: bool) {
         let shared = self.shared();
         if shared.config.is_pool {
             return self.poll_interval.end();
@@ -121,7 +121,7 @@ impl OwnJobs {
                 worker.processor().metrics.looks.add(1);
             }
             if shared.splits.claim(self.index(), now) {
-                worker.see_to_tasks(self, now);
+                worker.see_to_tasks(self, now, has_job);
             } else if now.saturating_sub(self.poll_interval.yielded.get()) >= YIELD_NANOS {
                 self.yield_cpu(now);
             } else {
@@ -162,9 +162,9 @@ impl OwnJobs {
 
 impl Worker {
     /// 1 to 3 of the module's docs.
-    pub fn see_to_tasks(&self, job_processor: &OwnJobs, now: u64) {
+    pub fn see_to_tasks(&self, job_processor: &OwnJobs, now: u64, has_job: bool) {
         let shared = self.shared();
-        self.collect_tasks(job_processor);
+        self.collect_tasks(job_processor, has_job);
         job_processor.share_if_hungry();
         // Relaxed, as all of them: hints.
         let (has_asked, is_pressed) = (&shared.splits.has_asked, &shared.splits.is_pressed);
@@ -269,7 +269,7 @@ mod tests {
                 std::hint::spin_loop();
             }
             splits.last.store(0, Relaxed);
-            job_processor.look();
+            job_processor.look(false);
             splits.last.load(Relaxed) != 0
         });
         assert!(has_looked);

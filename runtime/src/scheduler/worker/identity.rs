@@ -69,6 +69,8 @@ pub struct Worker {
     pub(super) turns_to_job: Cell<u32>,
     /// Tasks to run before the injector is looked at first.
     pub(in crate::scheduler) tasks_to_injector: Cell<u32>,
+    /// Whether an `install` went before the other injected jobs the last time.
+    pub(in crate::scheduler) was_install_first: Cell<bool>,
     /// Whether a slow task went before the injector the last time.
     pub(in crate::scheduler) was_slow_first: Cell<bool>,
     /// How many tasks in a row came from the LIFO slot.
@@ -103,6 +105,8 @@ pub struct Worker {
     /// Foreign wakers, and a deadlock's report. The worker keeps them until no other thread relies on this
     /// worker.
     pub(super) foreign: ForeignWakes,
+    /// Whether some were left for later, unless another thread has called them meanwhile.
+    pub(super) has_left_wakers: Cell<bool>,
     /// Whether the thread is inside of such a waker.
     pub(super) is_calling: Cell<bool>,
     /// Once the shutdown has begun: how many tables had been lent when this worker last cancelled the tasks
@@ -152,6 +156,7 @@ impl Worker {
             has_yielded: Cell::new(false),
             turns_to_job: Cell::new(TURNS_TO_JOB),
             tasks_to_injector: Cell::new(state.config.global_queue_interval),
+            was_install_first: Cell::new(false),
             was_slow_first: Cell::new(false),
             lifo_streak: Cell::new(0),
             is_searching: Cell::new(false),
@@ -171,6 +176,7 @@ impl Worker {
             references: Cell::new(0),
             sighting: Cell::new(None),
             foreign: ForeignWakes::new(),
+            has_left_wakers: Cell::new(false),
             is_calling: Cell::new(false),
             seen_lent: Cell::new(None),
             report: RefCell::new(None),

@@ -16,7 +16,12 @@ impl Worker {
             } else if self.run_next_job() {
             } else if let Some(task) = self.search() {
                 self.run_task(task);
-            } else if self.run_stolen_job() || self.looks_again() || self.lingers() || self.ends_yields() {
+            } else if self.calls_left_wakers()
+                || self.run_stolen_job()
+                || self.looks_again()
+                || self.lingers()
+                || self.ends_yields()
+            {
             } else if self.rests() {
                 if !self.rest() {
                     return false;

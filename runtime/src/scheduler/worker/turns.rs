@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use super::identity::{COMPUTING, PushTo, TURNS_TO_JOB, Worker};
 use super::poll_begin::PollBegin;
 use crate::driver::foreign::ForeignWakes;
-use crate::job::Tag;
 use crate::loom::MEASURES_POLLS;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::scheduler::away::marks::Report;
 use crate::scheduler::belonging::outside_of_computations;
 use crate::scheduler::owner::OwnJobs;
 use crate::task::Runnable;
+use crate::util::unwind;
 
 /// The time that a stride should take: about so far apart are two turns of the driver and the injector. A
 /// poll that takes longer delays the next turn.
@@ -226,14 +226,25 @@ impl Worker {
     #[inline(never)]
     fn run_job_that_waits(&self) {
         self.turns_to_job.set(TURNS_TO_JOB);
-        if self.run_next_job() || !self.shared().away.is_any() || !self.ask_role().takes_any_task() {
-            return;
+        let began = Instant::now();
+        while self.run_oldest_job() && began.elapsed() < TURN {}
+    }
+
+    /// Runs a job that this worker or another one has left for long. Returns whether there was one.
+    fn run_oldest_job(&self) -> bool {
+        let Some(job_processor) = self.job_processor() else { return false };
+        let left = job_processor.take_overflow().or_else(|| job_processor.detached.pop_front());
+        if left.is_none() && self.run_next_job() {
+            return true;
         }
+        let shared = self.shared();
+        let is_any_away = || shared.away.is_any() || shared.monitor.do_jobs_wait();
         // SAFETY: (1) the turns come between two polls, outside of jobs.
-        if let Some(job) = unsafe { self.steal_job() } {
-            // SAFETY: (1) the job was just claimed.
-            unsafe { self.run_job(job) };
-        }
+        let steal = || unsafe { self.steal_job() };
+        let job =
+            left.or_else(|| if is_any_away() && self.ask_role().takes_any_task() { steal() } else { None });
+        // SAFETY: (1) the job was just claimed.
+        job.map(|job| unsafe { self.run_job(job) }).is_some()
     }
 
     /// This worker is back from a computation; see `hints/slices.rs`.
@@ -245,7 +256,9 @@ impl Worker {
 
     /// For a worker in the middle of a computation. It polls the driver, and moves the tasks that wake there,
     /// and those in its own queues, to where any thread finds them. Notifies no worker.
-    pub fn collect_tasks(&self, job_processor: &OwnJobs) {
+    ///
+    /// `has_job`: the worker has claimed a job that it has not begun.
+    pub fn collect_tasks(&self, job_processor: &OwnJobs, has_job: bool) {
         let driver = &self.shared().driver;
         let collect = || {
             self.dispatch(|foreign| {
@@ -258,9 +271,9 @@ impl Worker {
                 }
                 driver.fire_timers(foreign);
             });
-            match job_processor.waits_for() {
-                Tag::NONE => self.call_foreign(),
-                _ => self.call_foreign_elsewhere(),
+            match has_job {
+                false => self.call_foreign(),
+                true => self.leave_foreign(),
             }
         };
         // Run as if outside of the computation: foreign wakers are then collected first, instead of called
@@ -292,7 +305,7 @@ impl Worker {
     /// Whether foreign code is kept to be called.
     #[inline]
     pub(in crate::scheduler) fn has_foreign(&self) -> bool {
-        !self.foreign.is_empty() || self.report.borrow().is_some()
+        !self.foreign.is_empty() || self.has_left_wakers.get() || self.report.borrow().is_some()
     }
 
     /// Calls the foreign wakers that were kept, and the deadlock handler if it has to be told. No other
@@ -311,12 +324,36 @@ impl Worker {
     pub(in crate::scheduler) fn call_foreign_elsewhere(&self) {
         self.stop_searching_if_so();
         let shared = self.shared();
-        let report = self.report.borrow_mut().take();
-        report.into_iter().for_each(|report| shared.call_elsewhere(move || report.deliver()));
+        self.deliver_elsewhere();
         if !self.foreign.is_empty() {
             self.processor().waking.add(&self.foreign);
             shared.wake_apart(self.index).unwrap_or_else(|_| self.call_wakers());
         }
+    }
+
+    fn deliver_elsewhere(&self) {
+        let report = self.report.borrow_mut().take();
+        self.keep_report(report.and_then(|report| self.shared().deliver_apart(report)));
+    }
+
+    /// As [`call_foreign`](Self::call_foreign), for a thread that has claimed a job, for which others may
+    /// wait: leaves the wakers for later, or for the monitor.
+    #[cold]
+    fn leave_foreign(&self) {
+        self.deliver_elsewhere();
+        if !self.foreign.is_empty() {
+            self.processor().waking.add(&self.foreign);
+            self.has_left_wakers.set(true);
+        }
+    }
+
+    /// Calls what [`leave_foreign`](Self::leave_foreign) has left. Returns whether there was something.
+    pub(in crate::scheduler) fn calls_left_wakers(&self) -> bool {
+        let has_left = self.has_left_wakers.get();
+        if has_left {
+            self.call_foreign();
+        }
+        has_left
     }
 
     /// Before the thread sleeps inside of a foreign waker: has the others called elsewhere.
@@ -332,7 +369,7 @@ impl Worker {
     pub fn wake(&self, waker: Waker) {
         match self.is_dispatching() {
             true => self.foreign.wake(waker),
-            false => waker.wake(),
+            false => unwind::drop_quietly(unwind::catch(|| waker.wake())),
         }
     }
 
@@ -356,6 +393,7 @@ impl Worker {
     }
 
     fn call_wakers(&self) {
+        self.has_left_wakers.set(false);
         let (push_to, was_calling) = (self.push_to.replace(PushTo::Ring), self.is_calling.replace(true));
         self.processor().waking.wake_rest();
         self.push_to.set(push_to);

@@ -70,6 +70,8 @@ pub struct Looks<'a> {
     /// How many spare workers help with slow tasks.
     helpers: usize,
     helps_until: Instant,
+    /// The workers that had foreign wakers to call at the last look.
+    with_wakers: Vec<usize>,
     /// Whether the last look saw tasks behind a stuck worker, and called a sleeping worker unless a worker
     /// searched.
     has_called: bool,
@@ -109,6 +111,7 @@ impl<'a> Looks<'a> {
             slow_since: now,
             helpers: 0,
             helps_until: now,
+            with_wakers: Vec::new(),
             has_called: false,
             has_called_for_jobs: false,
             moves: 0,
@@ -127,7 +130,10 @@ impl Looks<'_> {
         let expecting = self.state.expect();
         let next = self.see_to_all(now);
         if let Some(report) = expecting.and_then(|expecting| expecting.end()) {
-            self.state.call_elsewhere(move || report.deliver());
+            // If the system refuses the thread, the threads for blocking closures are left.
+            if let Some(report) = self.state.deliver_apart(report) {
+                self.state.call_elsewhere(move || report.deliver());
+            }
         }
         next
     }
@@ -139,6 +145,7 @@ impl Looks<'_> {
         let is_any_still = self.watched.iter().any(|watch| watch.still > 0);
         let is_deserted = self.see_to_driver();
         let held = self.rescue(now);
+        self.see_to_wakers();
         let waiting = self.waiting();
         let has_acted = self.relieve(now, waiting);
         self.keep_reserve(waiting);
@@ -267,13 +274,22 @@ impl Looks<'_> {
             if is_abandoned && self.empty_ring(processor) | self.empty_lifo(index) && is_stuck {
                 self.tell_stall(index, now);
             }
-            if is_stuck && !processor.waking.is_empty() {
-                _ = self.state.wake_apart(index);
-            }
             self.watched[index].lifo = processor.sight();
         }
         self.see_to_slow(now);
         is_any_held
+    }
+
+    /// Has foreign wakers called elsewhere that two looks have found in the same worker's hands.
+    fn see_to_wakers(&mut self) {
+        let state = self.state;
+        let has_wakers = |&index: &usize| !state.processor(index).waking.is_empty();
+        let with_wakers: Vec<_> = state.processors.indices().filter(has_wakers).collect();
+        for &index in with_wakers.iter().filter(|index| self.with_wakers.contains(index)) {
+            // If the system refuses the thread, the next look tries again.
+            _ = state.wake_apart(index);
+        }
+        self.with_wakers = with_wakers;
     }
 
     /// Worker `index` has been still for long. If it polls a task, and its tick is still `tick`, this
@@ -464,6 +480,8 @@ impl Looks<'_> {
     /// `ShareJobs`.
     fn share_jobs(&mut self, is_any_still: bool) {
         let state = self.state;
+        let is_any_stuck = self.observed().any(|index| self.watched[index].is_stuck);
+        state.monitor.set_jobs_wait(is_any_stuck && state.has_jobs_for(None, Role::Full));
         let is_any_asleep = || state.idle.has_sleepers() || state.idle.has_waiters();
         let are_left = is_any_still && is_any_asleep() && state.has_jobs_for(None, Role::Full);
         match are_left {

@@ -17,7 +17,9 @@ pub fn rest(state: &Shared) -> bool {
     let monitor = &state.monitor;
     monitor.is_resting.store(true, Relaxed);
     fence(SeqCst);
-    let rests = all_asleep(state) && do_others_see_to_all(state) && !state.away.is_closed();
+    let has_no_wakers = || state.processors.iter().all(|processor| processor.waking.is_empty());
+    let rests =
+        all_asleep(state) && has_no_wakers() && do_others_see_to_all(state) && !state.away.is_closed();
     if rests {
         monitor.parker.park(None);
     }

@@ -16,6 +16,8 @@ pub struct Monitor {
     pub(super) is_resting: AtomicBool,
     /// Whether a worker was found inside of a long poll within the last second: a hint.
     saw_long_polls: AtomicBool,
+    /// Whether jobs wait while a worker is stuck: a hint.
+    jobs_wait: AtomicBool,
     pub slow_tasks: SlowTasks,
     /// How many tasks workers have taken from the queue of slow tasks.
     pub slow_taken: AtomicU64,
@@ -30,6 +32,18 @@ pub struct Monitor {
 }
 
 impl Monitor {
+    /// Whether jobs wait while a worker is stuck, perhaps jobs of that worker: a hint.
+    pub fn do_jobs_wait(&self) -> bool {
+        // Relaxed: a hint.
+        self.jobs_wait.load(Relaxed)
+    }
+
+    pub(super) fn set_jobs_wait(&self, do_wait: bool) {
+        if self.do_jobs_wait() != do_wait {
+            self.jobs_wait.store(do_wait, Relaxed);
+        }
+    }
+
     /// Whether a worker was found inside of a long poll within the last second: a hint.
     #[inline]
     pub fn saw_long_polls(&self) -> bool {
