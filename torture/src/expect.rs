@@ -18,7 +18,7 @@ pub fn panics_of_call(call: &Call) -> bool {
         CallOp::Panic => true,
         CallOp::Catch(_) | CallOp::Thread { .. } | CallOp::Detached { .. } | CallOp::Task { .. } => false,
         CallOp::Spin(_) | CallOp::Block(_) | CallOp::Yield { .. } => false,
-        CallOp::UntilEnd { .. } | CallOp::Close(_) => false,
+        CallOp::UntilEnd { .. } | CallOp::Close(_) | CallOp::Set { .. } => false,
         CallOp::Seq(calls) => calls.iter().any(panics_of_call),
         CallOp::Join { a, b, .. } => panics_of_call(a) || panics_of_call(b),
         CallOp::Scope { jobs, body, .. } => panics_of_call(body) || jobs.iter().any(|job| panics_of_job(job)),
@@ -124,7 +124,7 @@ impl Filler<'_> {
             }
             AsyncOp::Yield(_) | AsyncOp::Sleep(_) | AsyncOp::Spin(_) | AsyncOp::Block(_) => plain,
             AsyncOp::Echo { .. } | AsyncOp::Foreign { .. } | AsyncOp::Close(_) => plain,
-            AsyncOp::UntilEnd | AsyncOp::Deadlock => plain,
+            AsyncOp::UntilEnd | AsyncOp::Deadlock | AsyncOp::Twins { .. } => plain,
             AsyncOp::Spawn { body, .. } | AsyncOp::Many { body, .. } => {
                 self.apart(|filler| _ = filler.step(body, is_reached));
                 plain
@@ -219,7 +219,7 @@ impl Filler<'_> {
                 (value, vec![id])
             }
             CallOp::Spin(_) | CallOp::Block(_) | CallOp::Yield { .. } => plain,
-            CallOp::UntilEnd { .. } | CallOp::Close(_) => plain,
+            CallOp::UntilEnd { .. } | CallOp::Close(_) | CallOp::Set { .. } => plain,
             CallOp::Catch(body) => {
                 let outcome = self.call(body, is_reached);
                 (self.caught(id, value, &outcome), Vec::new())

@@ -21,7 +21,7 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 /// How many settings a genome has.
-pub const SETTINGS: usize = 16;
+pub const SETTINGS: usize = 17;
 
 /// Below this are the numbers that choose an operation.
 pub const KINDS: u16 = 1000;

@@ -104,6 +104,20 @@ pub enum OddKind {
     Joins,
     /// It panics after it has woken the task.
     Panics,
+    /// It takes that lock of `std`, which a computation may hold across a `join`.
+    Locks(usize),
+}
+
+/// Where the second of two timers is that are due at once. The waker of the first blocks until the second has
+/// fired, and its own wake has had its effect.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TwinKind {
+    /// In the task of the first, with a waker that wakes the task.
+    Same,
+    /// In another task, with a waker that wakes that task.
+    Task,
+    /// In a `block_on` on a thread outside.
+    Thread,
 }
 
 /// What a thread outside does after a [`PAUSE`].
@@ -224,6 +238,8 @@ pub enum AsyncOp {
     Pause { rt: PoolId, kind: PauseKind, body: Box<Async> },
     /// The body is polled with a waker of the program's own.
     Odd { kind: OddKind, rt: PoolId, body: Box<Async> },
+    /// A task on the runtime waits for two timers that are due after that time.
+    Twins { rt: PoolId, kind: TwinKind, time: Micros },
     /// `LocalKey::scope`.
     Local(Box<Async>),
     /// Ends the program's runtime.
@@ -309,6 +325,9 @@ pub enum CallOp {
     Locked { lock: usize, body: Box<Call> },
     /// Spawns tasks and waits for them, until the runtime has ended.
     UntilEnd { rt: PoolId },
+    /// A `LocalSet` that is polled by hand, with a waker of the program's own. A task of it waits for a timer
+    /// of the runtime, and another one echoes so many bytes over loopback, unless there are none.
+    Set { rt: PoolId, kind: OddKind, time: Micros, bytes: usize },
     /// Ends the program's runtime.
     Close(Close),
 }
@@ -354,6 +373,26 @@ pub enum Hook {
     Spawns,
     /// Panics.
     Panics,
+    /// Wakes a task of the program.
+    Wakes,
+    /// Wakes a task of the program, and sleeps for a millisecond.
+    Naps,
+}
+
+impl Hook {
+    /// Whether it needs wakers of tasks.
+    pub fn wakes(self) -> bool {
+        matches!(self, Hook::Wakes | Hook::Naps)
+    }
+}
+
+/// What the `thread_name_fn` of the runtime does once the runtime is built.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Names {
+    /// It takes so long, also while the runtime is built, for the second thread and later ones.
+    pub late: Micros,
+    /// It panics for one of so many threads, which are then refused; 0: for none.
+    pub refuses: u32,
 }
 
 /// A whole program.
@@ -382,8 +421,10 @@ pub struct Program {
     /// Whether the runtime has a deadlock handler.
     pub has_handler: bool,
     /// A hook for `on_thread_start` and, if it spawns, `on_thread_stop`; else for `on_thread_park` and
-    /// `on_thread_unpark` as well.
+    /// `on_thread_unpark` as well, or for these two only if it wakes.
     pub hook: Option<Hook>,
+    /// `thread_name_fn`.
+    pub names: Option<Names>,
     /// `pin_workers`.
     pub is_pinned: bool,
     /// `event_interval` and `global_queue_interval`.
@@ -394,6 +435,18 @@ pub struct Program {
     pub keep_alive: Option<Micros>,
     /// By operation.
     pub facts: Vec<Fact>,
+}
+
+impl Program {
+    /// Whether threads of the runtime may be refused.
+    pub fn may_refuse(&self) -> bool {
+        self.names.is_some_and(|names| names.refuses > 0)
+    }
+
+    /// Whether a hook wakes tasks.
+    pub fn has_waking_hook(&self) -> bool {
+        self.hook.is_some_and(Hook::wakes)
+    }
 }
 
 /// The time in which an idle program becomes as idle as it can: no thread spins, and all that is kept alive

@@ -76,6 +76,7 @@ impl Writer<'_> {
         let more = [
             program.has_handler.then(|| "deadlock_handler".to_owned()),
             program.hook.map(|hook| format!("hooks: {hook:?}")),
+            program.names.map(|names| format!("thread_name_fn: {names:?}")),
             program.is_pinned.then(|| "pin_workers".to_owned()),
             (program.interval != 61).then(|| format!("intervals {}", program.interval)),
             match program.drivers {
@@ -174,6 +175,10 @@ impl Writer<'_> {
             AsyncOp::Odd { kind, body, .. } => {
                 self.head(id, &format!("polled with a waker that {kind:?}"), |w| w.step(body))
             }
+            AsyncOp::Twins { rt, kind, time } => {
+                let text = format!("{}: two timers due in {time} µs, twin: {kind:?}", pool(*rt));
+                self.head(id, &text, none)
+            }
             AsyncOp::Local(body) => self.head(id, "KEY.scope", |w| w.step(body)),
             AsyncOp::Close(close) => self.head(id, &format!("end the runtime: {close:?}"), none),
             AsyncOp::Nested { pool: nested, close, early, body } => {
@@ -268,6 +273,11 @@ impl Writer<'_> {
             CallOp::UntilEnd { rt } => {
                 let text = format!("while {0}.block_on({0}.spawn(yield_now)) is ok", pool(*rt));
                 self.head(id, &text, none)
+            }
+            CallOp::Set { rt, kind, time, bytes } => {
+                let text = format!("{}: a LocalSet, whose waker {kind:?}: sleep({time} µs)", pool(*rt));
+                let echo = if *bytes > 0 { format!(", TCP echo of {bytes} bytes") } else { String::new() };
+                self.head(id, &format!("{text}{echo}"), none)
             }
             CallOp::Close(close) => self.head(id, &format!("end the runtime: {close:?}"), none),
         }

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use super::steps::lock_of;
 use super::surroundings::{Ctx, Place};
 use super::tables::{Called, called};
 use super::{At, MOST_OPERATIONS, MOST_TIMES, Maker, RUNTIME, close, micros};
 use crate::expect;
 use crate::kinds::Kind;
 use crate::program::*;
-use crate::rules::{MOST_LOCKS, MOST_REGIONS, Of, Set};
+use crate::rules::{MOST_REGIONS, Of, Set};
 
 impl Maker<'_> {
     pub(super) fn call(&mut self, at: At, ctx: &Ctx) -> (Call, Set) {
@@ -199,7 +200,7 @@ impl Maker<'_> {
                 Some((CallOp::Borrow(Box::new(body)), needs))
             }
             Called::Locked if self.may_lock(ctx) => {
-                let lock = 2 + usize::from(a) % (MOST_LOCKS - 2);
+                let lock = lock_of(a);
                 let inner = Ctx { pure: true, ..self.isolate(ctx) };
                 let (body, needs) = self.call_body(at, &inner);
                 self.wait(at, ctx, Set::lock(lock), needs);
@@ -213,6 +214,23 @@ impl Maker<'_> {
                 let needs = Set::of(RUNTIME, Of::Poll);
                 self.wait(at, ctx, self.blocked(ctx), needs);
                 Some((CallOp::UntilEnd { rt: RUNTIME }, needs))
+            }
+            Called::Set if self.on(Kind::Sets) && self.on(Kind::Timers) && !ctx.in_poll => {
+                let is_announced = matches!(ctx.place, Place::Outside | Place::Closure(_));
+                if !is_announced && !self.on(Kind::Unmarked) {
+                    return None;
+                }
+                let rt = self.multi(ctx, a).filter(|&rt| self.is_multi(rt))?;
+                let kind = match b % 4 {
+                    1 => OddKind::Spawns,
+                    2 if self.on(Kind::Panics) && Self::may_call_odd(ctx) => OddKind::Panics,
+                    3 if self.on(Kind::Locks) && Self::may_call_odd(ctx) => OddKind::Locks(lock_of(b / 4)),
+                    _ => OddKind::Blocks,
+                };
+                let bytes = if self.on(Kind::Tcp) && at.c() % 2 == 0 { 64 } else { 0 };
+                let needs = Set::of(rt, Of::Poll) | self.waker(at, ctx, rt, kind);
+                self.wait(at, ctx, self.blocked(ctx), needs);
+                Some((CallOp::Set { rt, kind, time: micros(at.c()), bytes }, needs))
             }
             Called::Close if self.may_close(ctx) => done(CallOp::Close(close(a))),
             _ => None,

@@ -37,7 +37,7 @@ pub fn elaborate(genome: &Genome, kinds: Kinds) -> Program {
     let mut gave_way = BTreeSet::new();
     loop {
         let (mut program, waits) = Maker::new(genome, kinds, &gave_way).program(genome);
-        match waits.offender(&program.pools, kinds.has(Kind::Spares)) {
+        match waits.offender(&counted(&program), kinds.has(Kind::Spares)) {
             Some(gene) => assert!(gave_way.insert(gene), "an operation that gave way does not wait"),
             None => {
                 expect::fill(&mut program);
@@ -45,6 +45,15 @@ pub fn elaborate(genome: &Genome, kinds: Kinds) -> Program {
             }
         }
     }
+}
+
+/// The pools, with the threads that the program may count on: no spare workers if they may be refused.
+fn counted(program: &Program) -> Vec<Pool> {
+    let mut pools = program.pools.clone();
+    if let (Pool::Workers { spares, .. }, true) = (&mut pools[RUNTIME], program.may_refuse()) {
+        *spares = 0;
+    }
+    pools
 }
 
 /// A gene and its number.
@@ -108,6 +117,7 @@ struct Maker<'a> {
     has_handler: bool,
     uses_global: Cell<bool>,
     waits_for: Drivers,
+    names: Option<Names>,
     has_pauses: bool,
     pauses: usize,
 }
@@ -128,6 +138,18 @@ impl<'a> Maker<'a> {
             Drivers::Idle | Drivers::None => kinds.without(Kind::Timers).without(Kind::Tcp),
         };
         let is_single = kinds.has(Kind::Single) && s[0] >= 235;
+        let late = 500 + micros(s[16] / 16 * 16);
+        let names = match s[16] % 16 {
+            _ if !kinds.has(Kind::Names) => None,
+            1 => Some(Names { late, refuses: 0 }),
+            2 => Some(Names { late: 0, refuses: 1 }),
+            3 => Some(Names { late, refuses: 1 }),
+            4 => Some(Names { late, refuses: 2 }),
+            _ => None,
+        };
+        // A closure whose thread is refused may never run.
+        let may_refuse = names.is_some_and(|names| names.refuses > 0);
+        let kinds = if may_refuse { kinds.without(Kind::Blocking) } else { kinds };
         let runtime = match is_single {
             true => Pool::Single,
             false => Pool::Workers {
@@ -158,8 +180,9 @@ impl<'a> Maker<'a> {
             ends_early,
             ends_by_time: ends_early && s[6] % 4 != 0,
             uses_global: Cell::new(false),
-            has_handler: kinds.has(Kind::Deadlocks) && s[9] % 4 == 1 && !is_single,
+            has_handler: kinds.has(Kind::Deadlocks) && s[9] % 4 == 1 && !is_single && !may_refuse,
             waits_for: drivers,
+            names,
             // Each pause costs as much time as some twenty other programs.
             has_pauses: s[15] % 4 == 0 || drivers != Drivers::Used || kinds.is_dense(),
             pauses: 0,
@@ -234,8 +257,11 @@ impl<'a> Maker<'a> {
                 1 => Some(Hook::Spins),
                 2 => Some(Hook::Spawns),
                 3 if kinds.has(Kind::Panics) => Some(Hook::Panics),
+                4 => Some(Hook::Wakes),
+                5 => Some(Hook::Naps),
                 _ => None,
             },
+            names: self.names,
             is_pinned: s[12] % 8 == 1,
             interval: if s[13] % 4 == 1 { 1 } else { 61 },
             drivers: self.waits_for,
@@ -313,6 +339,14 @@ mod tests {
             "waker that Panics",
             "waker that Joins",
             "waker that Spawns",
+            "waker that Locks",
+            "twin: Same",
+            "twin: Task",
+            "twin: Thread",
+            "whose waker Blocks",
+            "whose waker Locks",
+            "whose waker Spawns",
+            "whose waker Panics",
             "KEY.scope",
             "KEY.sync_scope",
             "KEY.with",
@@ -353,6 +387,11 @@ mod tests {
             "Timeout(",
             "Background",
             "hooks: Spawns",
+            "hooks: Wakes",
+            "hooks: Naps",
+            "refuses: 0",
+            "refuses: 1",
+            "refuses: 2",
             "pin_workers",
             "deadlock_handler",
             "intervals 1",
@@ -406,7 +445,7 @@ mod tests {
         let paused = counts.iter().filter(|&&count| count > 0).count();
         assert!(counts.iter().all(|&count| count <= MOST_PAUSES), "{counts:?}");
         // So that they do not take most of the time.
-        assert!((20..150).contains(&paused), "{paused}");
+        assert!((20..180).contains(&paused), "{paused}");
     }
 
     #[test]

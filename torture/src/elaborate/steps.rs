@@ -7,7 +7,12 @@ use super::tables::{Awaited, awaited};
 use super::{At, MOST_OPERATIONS, MOST_TIMES, Maker, RUNTIME, close, micros};
 use crate::kinds::Kind;
 use crate::program::*;
-use crate::rules::{Of, Set, Wait as Waiting};
+use crate::rules::{MOST_LOCKS, Of, Set, Wait as Waiting};
+
+/// One of the locks of `std`.
+pub(super) fn lock_of(n: u8) -> usize {
+    2 + usize::from(n) % (MOST_LOCKS - 2)
+}
 
 impl Maker<'_> {
     pub(super) fn step(&mut self, at: At, ctx: &Ctx) -> (Async, Set) {
@@ -222,13 +227,15 @@ impl Maker<'_> {
                     0 => OddKind::Blocks,
                     1 => OddKind::Spawns,
                     2 if self.on(Kind::WakerForks) => OddKind::Joins,
+                    3 if b % 2 == 0 && self.may_lock_in_waker(ctx, rt) => OddKind::Locks(lock_of(b / 2)),
                     _ if self.on(Kind::Panics) && self.on(Kind::Timers) => OddKind::Panics,
                     _ => OddKind::Blocks,
                 };
-                if kind == OddKind::Panics {
+                if matches!(kind, OddKind::Panics | OddKind::Locks(_)) {
                     // Only the runtime calls it then.
                     let body = Box::new(Async { id: self.fact(ctx), op: AsyncOp::Sleep(micros(b)) });
-                    return Some((AsyncOp::Odd { kind, rt, body }, ctx.driver));
+                    let needs = ctx.driver | self.waker(at, ctx, rt, kind);
+                    return Some((AsyncOp::Odd { kind, rt, body }, needs));
                 }
                 let (body, mut needs) =
                     self.async_body(at, &Ctx { alone: false, quiet: false, ..ctx.clone() });
@@ -247,6 +254,18 @@ impl Maker<'_> {
                     needs |= help;
                 }
                 Some((AsyncOp::Odd { kind, rt, body: Box::new(body) }, needs))
+            }
+            Awaited::Twins if self.on(Kind::Twins) && self.on(Kind::Timers) && Self::may_call_odd(ctx) => {
+                let rt = self.runtime(ctx, a).filter(|&rt| self.is_multi(rt))?;
+                let kind = match b % 4 {
+                    0 if self.on(Kind::Threads) => TwinKind::Thread,
+                    1 => TwinKind::Same,
+                    _ => TwinKind::Task,
+                };
+                // The waker of the second may be called by a thread of the blocking pool, too.
+                let needs = Set::of(rt, Of::Poll) | Set::of(rt, Of::Closure);
+                self.wait(at, ctx, Self::calls_wakers(rt), needs);
+                Some((AsyncOp::Twins { rt, kind, time: 100 + micros(at.c()) }, needs))
             }
             Awaited::Local if self.on(Kind::Locals) && !ctx.borrowed => {
                 let (body, needs) = self.async_body(at, ctx);
@@ -378,6 +397,33 @@ impl Maker<'_> {
     /// The timer before an abort.
     pub(super) fn after(&self, ctx: &Ctx, end: End) -> Set {
         if matches!(end, End::Abort(_) | End::Drop(_)) { ctx.driver } else { Set::NONE }
+    }
+
+    /// Whether a waker may do here what it may not do while a runtime ends (R27).
+    pub(super) fn may_call_odd(ctx: &Ctx) -> bool {
+        ctx.certain
+    }
+
+    fn may_lock_in_waker(&self, ctx: &Ctx, rt: PoolId) -> bool {
+        let kinds = [Kind::Locks, Kind::Timers];
+        kinds.into_iter().all(|kind| self.on(kind)) && self.is_multi(rt) && Self::may_call_odd(ctx)
+    }
+
+    pub(super) fn is_multi(&self, rt: PoolId) -> bool {
+        matches!(self.pools[rt], Pool::Workers { .. })
+    }
+
+    /// What a thread that is inside of a foreign waker for a timer of `rt` may hold. In a region it calls
+    /// none.
+    pub(super) fn calls_wakers(rt: PoolId) -> Set {
+        let all = [Of::Poll, Of::Root, Of::Help, Of::Closure, Of::All, Of::Top];
+        all.into_iter().fold(Set::NONE, |set, of| set | Set::of(rt, of))
+    }
+
+    /// What a waker for a timer of `rt` needs.
+    pub(super) fn waker(&mut self, at: At, ctx: &Ctx, rt: PoolId, kind: OddKind) -> Set {
+        let OddKind::Locks(lock) = kind else { return Set::NONE };
+        self.wait(at, ctx, Self::calls_wakers(rt), Set::lock(lock))
     }
 
     pub(super) fn may_pause(&self, ctx: &Ctx) -> bool {

@@ -38,7 +38,7 @@ table! { Awaited, awaited:
     Timeout 15 Timers, Gate 50 Gates, Pipe 25 Channels, Hold 30 Locks, Echo 12 Tcp, Foreign 25 Wakers,
     Odd 20 Wakers,
     Local 20 Locals, Close 12 Shutdown, Nested 25 Nested, UntilEnd 12 Shutdown, Deadlock 8 Deadlocks,
-    Pause 12 Pauses,
+    Pause 12 Pauses, Twins 12 Twins,
 }
 
 table! { Called, called:
@@ -49,5 +49,5 @@ table! { Called, called:
     Blocking 10 InPlace, Meet 60 Meets, Yield 10 Yields, Task 25, Thread 30 Threads, Nested 30 Nested,
     OwnPool 12 Installs,
     Local 20 Locals, Borrow 20 Borrows, Locked 15 Locks, UntilEnd 15 Shutdown, Close 10 Shutdown,
-    Unwound 40 Unwinding, Pause 12 Pauses,
+    Unwound 40 Unwinding, Pause 12 Pauses, Set 20 Sets,
 }

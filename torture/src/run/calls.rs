@@ -12,7 +12,7 @@ use runtime::task::{block_in_place, yield_now};
 
 use super::steps::{blocked_on, task};
 use super::whole::{build, end, until};
-use super::{Cx, Failed, KEY, OnDrop, Reach, Reaches, lock, micros, spin};
+use super::{Cx, Failed, KEY, OnDrop, Reach, Reaches, lock, micros, odd, spin};
 use crate::program::*;
 
 /// Runs a call.
@@ -187,6 +187,13 @@ fn run_op(cx: &Cx, this: &Call) -> u64 {
         CallOp::UntilEnd { rt } => {
             let handle = cx.handle(*rt);
             while handle.block_on(handle.spawn(yield_now())).is_ok() {}
+        }
+        CallOp::Set { rt, kind, time, bytes } => {
+            let ended = odd::local_set(cx, *rt, *kind, *time, *bytes);
+            let tasks = if *bytes > 0 { 2 } else { 1 };
+            if ended != tasks && cx.is_certain(id) {
+                cx.w.fault(format!("[{id}]: {ended} tasks of {tasks} have ended in their values"));
+            }
         }
         CallOp::Close(how) => {
             let runtime = lock(&cx.w.runtime).take();

@@ -13,7 +13,7 @@ pub mod whole;
 use std::any::Any;
 use std::panic::{panic_any, resume_unwind};
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
@@ -55,6 +55,10 @@ pub struct World {
     locks: [Mutex<()>; 2],
     /// Woken when everything has ended.
     pub late: Mutex<Vec<Waker>>,
+    /// Wakers of tasks, which hooks wake.
+    pub kept: Mutex<Vec<Waker>>,
+    /// How often hooks may still wake: a hook that woke each time would never let its worker sleep.
+    pub wakes_left: AtomicI32,
     /// Released by the deadlock handler.
     pub deadlocked: Mutex<Vec<SyncSender<()>>>,
     /// The threads with live jobs, by pool and index: thread and number of jobs.
@@ -68,6 +72,9 @@ pub struct World {
 
 /// In [`World::drivers`]: a thread has driven the runtime while it unwinds.
 const UNWINDS: u64 = 1 << 63;
+
+/// How often hooks wake while the runtime runs, and how often while it ends.
+pub const HOOK_WAKES: i32 = 12;
 
 /// Indexes of threads that are looked at.
 const INDEXES: usize = 8;
@@ -100,6 +107,8 @@ impl World {
             semaphores: [(); 2].map(|()| runtime::sync::Semaphore::new(1)),
             locks: [(); 2].map(Mutex::new),
             late: Mutex::new(Vec::new()),
+            kept: Mutex::new(Vec::new()),
+            wakes_left: AtomicI32::new(HOOK_WAKES),
             deadlocked: Mutex::new(Vec::new()),
             indexes,
             drivers,

@@ -29,6 +29,7 @@ pub fn task(cx: Cx, rt: PoolId, body: Arc<Async>) -> impl Future<Output = u64> +
     async move {
         let _token = token;
         let cx = cx.into_task(rt, body.id);
+        odd::keep_waker(&cx).await;
         run(&cx, &body).await
     }
 }
@@ -250,6 +251,12 @@ async fn run_op(cx: &Cx, step: &Async) -> u64 {
         AsyncOp::Odd { kind, rt, body } => {
             let handle = cx.handle(*rt).clone();
             return mix(value, odd::with_waker(cx, *kind, handle, run(cx, body)).await);
+        }
+        AsyncOp::Twins { rt, kind, time } => {
+            let has_ended = odd::twins(cx, cx.handle(*rt), *kind, *time).await;
+            if !has_ended && cx.is_certain(id) {
+                cx.w.fault(format!("[{id}], two timers, were cut short"));
+            }
         }
         AsyncOp::Local(body) => {
             let mut inner = cx.clone();
@@ -490,7 +497,7 @@ async fn pipe(
     cx.settle(id, of, produces.await.map_err(Failed::from));
 }
 
-async fn echo(cx: &Cx, rt: PoolId, bytes: usize) -> std::io::Result<()> {
+pub async fn echo(cx: &Cx, rt: PoolId, bytes: usize) -> std::io::Result<()> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let address = listener.local_addr()?;
     let token = cx.token();

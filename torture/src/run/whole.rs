@@ -4,6 +4,7 @@ use std::error::Error;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -12,7 +13,9 @@ use std::time::Duration;
 use runtime::{Builder, Handle, Runtime};
 
 use super::steps::{blocked_on, task};
-use super::{Boom, Cx, Failed, OnDrop, Reach, Reaches, World, calls, lock, micros, spin, text_of};
+use super::{
+    Boom, Cx, Failed, HOOK_WAKES, OnDrop, Reach, Reaches, World, calls, lock, micros, odd, spin, text_of,
+};
 use crate::check::process;
 use crate::cli::Sabotage;
 use crate::program::*;
@@ -56,6 +59,7 @@ fn builder(program: &Program, id: PoolId) -> Builder {
 /// Ends a runtime, which must not have missed a wake until then.
 pub fn end(w: &World, runtime: Runtime, close: Close) {
     let handle = runtime.handle().clone();
+    w.wakes_left.store(HOOK_WAKES, SeqCst);
     match close {
         Close::Drop => drop(runtime),
         Close::Timeout(limit) => runtime.shutdown_timeout(micros(limit)),
@@ -93,20 +97,49 @@ fn build_program(w: &Arc<World>) -> Result<(Runtime, Reaches), Box<dyn Error>> {
                     drop(handle.spawn(async {}));
                 }
             }
+            Hook::Wakes => _ = odd::wake_kept(&weak),
+            Hook::Naps => {
+                if odd::wake_kept(&weak) {
+                    thread::sleep(Duration::from_millis(1));
+                }
+            }
         };
+        let other = hook.clone();
         match program.hook {
             // A task at each sleep would never let the worker sleep.
-            Some(Hook::Spawns) => builder.on_thread_start(hook).on_thread_stop(hook),
-            _ => builder.on_thread_start(hook).on_thread_park(hook).on_thread_unpark(hook),
+            Some(Hook::Spawns) => builder.on_thread_start(hook).on_thread_stop(other),
+            Some(Hook::Wakes | Hook::Naps) => builder.on_thread_park(hook).on_thread_unpark(other),
+            _ => builder.on_thread_start(hook.clone()).on_thread_park(hook).on_thread_unpark(other),
         };
     }
+    let is_built = Arc::new(AtomicBool::new(false));
+    if let Some(names) = program.names {
+        builder.thread_name_fn(name_fn(names, is_built.clone()));
+    }
     let runtime = builder.build()?;
+    is_built.store(true, SeqCst);
     let mut reaches = Reaches::NONE.with(0, Reach::Runtime(runtime.handle().clone()));
     for &pool in &program.thread_pools {
         let threads = calls::build_threads(program.pools[pool].threads())?;
         reaches = reaches.with(pool, Reach::Threads(Arc::new(threads)));
     }
     Ok((runtime, reaches))
+}
+
+/// The `thread_name_fn` of the runtime.
+fn name_fn(names: Names, is_built: Arc<AtomicBool>) -> impl Fn() -> String + Send + Sync + 'static {
+    let calls = AtomicU32::new(0);
+    move || {
+        let call = calls.fetch_add(1, SeqCst);
+        if call > 0 {
+            thread::sleep(micros(names.late));
+        }
+        // A thread that is refused while the runtime is built is an error of `build`.
+        if names.refuses > 0 && call % names.refuses == 0 && is_built.load(SeqCst) {
+            panic_any(Boom(usize::MAX));
+        }
+        "rt0".to_owned()
+    }
 }
 
 /// The deadlock handler: releases all that wait for it.
@@ -213,7 +246,8 @@ pub fn run(w: &Arc<World>, at_rest: AtRest, phase: Phase) {
 
 /// Wakes what kept a waker for the end, here and on another thread.
 fn wake_late(w: &World) {
-    let late = std::mem::take(&mut *lock(&w.late));
+    let mut late = std::mem::take(&mut *lock(&w.late));
+    late.append(&mut lock(&w.kept));
     late.iter().for_each(std::task::Waker::wake_by_ref);
     let wakes = thread::Builder::new().name("later".into()).spawn(move || {
         late.into_iter().for_each(std::task::Waker::wake);
