@@ -321,8 +321,9 @@ pub enum CallOp {
     Local(Box<Call>),
     /// `LocalKey::with`.
     Borrow(Box<Call>),
-    /// A lock of `std`, and `isolated` inside.
-    Locked { lock: usize, body: Box<Call> },
+    /// A lock of `std`, and `isolated` inside; with `rings`, a timer of that runtime is due meanwhile whose
+    /// waker takes the lock, too.
+    Locked { lock: usize, rings: Option<PoolId>, body: Box<Call> },
     /// Spawns tasks and waits for them, until the runtime has ended.
     UntilEnd { rt: PoolId },
     /// A `LocalSet` that is polled by hand, with a waker of the program's own. A task of it waits for a timer

@@ -267,8 +267,10 @@ impl Writer<'_> {
             }
             CallOp::Local(body) => self.head(id, "KEY.sync_scope", |w| w.call(body)),
             CallOp::Borrow(body) => self.head(id, "KEY.with", |w| w.call(body)),
-            CallOp::Locked { lock, body } => {
-                self.head(id, &format!("holding lock{lock} of std, isolated"), |w| w.call(body))
+            CallOp::Locked { lock, rings, body } => {
+                let rings =
+                    rings.map_or(String::new(), |rt| format!(", a timer's waker takes it: {}", pool(rt)));
+                self.head(id, &format!("holding lock{lock} of std, isolated{rings}"), |w| w.call(body))
             }
             CallOp::UntilEnd { rt } => {
                 let text = format!("while {0}.block_on({0}.spawn(yield_now)) is ok", pool(*rt));

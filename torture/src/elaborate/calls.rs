@@ -202,10 +202,19 @@ impl Maker<'_> {
             Called::Locked if self.may_lock(ctx) => {
                 let lock = lock_of(a);
                 let inner = Ctx { pure: true, ..self.isolate(ctx) };
-                let (body, needs) = self.call_body(at, &inner);
+                let rings =
+                    self.multi(ctx, a).filter(|&rt| at.b() % 2 == 0 && self.may_lock_in_waker(ctx, rt));
+                let (body, mut needs) = self.call_body(at, &inner);
+                if let Some(rt) = rings {
+                    self.waker(at, ctx, rt, OddKind::Locks(lock));
+                    // A `join` of its own.
+                    let (fork, more) = self.fork(&inner);
+                    needs |= more | self.on_top(&fork);
+                    self.wait(at, &fork, self.waiting(&fork), needs);
+                }
                 self.wait(at, ctx, Set::lock(lock), needs);
                 self.wait(at, ctx, self.blocked(ctx), Set::lock(lock));
-                Some((CallOp::Locked { lock, body: Box::new(body) }, needs | Set::lock(lock)))
+                Some((CallOp::Locked { lock, rings, body: Box::new(body) }, needs | Set::lock(lock)))
             }
             Called::UntilEnd if self.ends_by_time && !ctx.in_poll && self.on(Kind::BlockOn) => {
                 if !ctx.runtimes.contains(&RUNTIME) {

@@ -377,6 +377,7 @@ mod tests {
             "std::thread::spawn, join",
             "install, drop it",
             "holding lock",
+            "a timer's waker takes it",
             "is ok",
             "current_thread",
             "spare_workers(0)",

@@ -404,8 +404,8 @@ impl Maker<'_> {
         ctx.certain
     }
 
-    fn may_lock_in_waker(&self, ctx: &Ctx, rt: PoolId) -> bool {
-        let kinds = [Kind::Locks, Kind::Timers];
+    pub(super) fn may_lock_in_waker(&self, ctx: &Ctx, rt: PoolId) -> bool {
+        let kinds = [Kind::Locks, Kind::Timers, Kind::Wakers];
         kinds.into_iter().all(|kind| self.on(kind)) && self.is_multi(rt) && Self::may_call_odd(ctx)
     }
 

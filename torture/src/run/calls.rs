@@ -15,6 +15,9 @@ use super::whole::{build, end, until};
 use super::{Cx, Failed, KEY, OnDrop, Reach, Reaches, lock, micros, odd, spin};
 use crate::program::*;
 
+/// How long a lock is held for a timer to fire meanwhile.
+const RING: Micros = 300;
+
 /// Runs a call.
 pub fn call(cx: &Cx, call: &Call) -> u64 {
     cx.begin(call.id);
@@ -180,9 +183,18 @@ fn run_op(cx: &Cx, this: &Call) -> u64 {
             let with = || KEY.with(|_| call(&inner, body));
             return mix(value, KEY.sync_scope(value + 1, with));
         }
-        CallOp::Locked { lock: number, body } => {
+        CallOp::Locked { lock: number, rings, body } => {
+            let _timer = rings.map(|rt| odd::ring(cx, rt, *number));
             let _guard = lock(&cx.w.locks[number - 2]);
-            return mix(value, parallel::isolated(|| call(cx, body)));
+            let locked = || {
+                let value = call(cx, body);
+                if rings.is_some() {
+                    // If another thread takes the second closure, this one waits when the timer fires.
+                    parallel::join(|| (), || spin(RING));
+                }
+                value
+            };
+            return mix(value, parallel::isolated(locked));
         }
         CallOp::UntilEnd { rt } => {
             let handle = cx.handle(*rt);

@@ -15,7 +15,7 @@ use runtime::Handle;
 use runtime::parallel::{isolated, join};
 use runtime::sync::{mpsc, oneshot};
 use runtime::task::LocalSet;
-use runtime::time::{Instant, sleep, sleep_until};
+use runtime::time::{Instant, Sleep, sleep, sleep_until};
 
 use super::{Boom, Cx, OnDrop, World, lock, micros};
 use crate::program::{Micros, OddKind, PAUSE, PauseKind, PoolId, TwinKind};
@@ -243,6 +243,17 @@ pub fn local_set(cx: &Cx, rt: PoolId, kind: OddKind, time: Micros, bytes: usize)
         _ = receive.recv();
     }
     ended.get()
+}
+
+/// A timer of `rt` that fires soon, with a waker that takes a lock of `std`.
+pub fn ring(cx: &Cx, rt: PoolId, number: usize) -> Pin<Box<Sleep>> {
+    let _entered = cx.handle(rt).enter();
+    let mut timer = Box::pin(sleep(micros(100)));
+    let w = cx.w.clone();
+    let takes = waker(move || drop(lock(&w.locks[number - 2])));
+    // A timer of a runtime that has ended panics.
+    _ = catch_unwind(AssertUnwindSafe(|| timer.as_mut().poll(&mut Context::from_waker(&takes))));
+    timer
 }
 
 /// A task waits for two timers that are due at once. The waker of the first blocks until what waits for the
