@@ -81,9 +81,9 @@
 //!
 //! **Threads** (`Builder`)
 //! - R32 A name that panics refuses the thread. If it is a spare worker, the work waits until a worker is
-//!   free, also while the runtime ends. So such a program counts on no spare worker (`names`), spawns no
-//!   blocking closure, and has no deadlock handler. A name that takes its time delays what needs that thread,
-//!   and nothing else.
+//!   free, also while the runtime ends. So such a program counts on no spare worker (`names`), and spawns no
+//!   blocking closure; but a deadlock handler is called all the same. A name that takes its time delays what
+//!   needs that thread, and nothing else.
 //! - R33 Hooks are foreign code: they may take time, spawn, and wake any task, also while the runtime ends.
 //!   *Made*: `on_thread_park` and `on_thread_unpark` wake tasks some ten times, and as often at the end.
 //!
@@ -105,12 +105,11 @@
 //! - R27 A waker that blocks stops the thread that calls it, and no other thread, task or waker. It may be
 //!   any thread of the runtime that is in no isolated part, or one for blocking closures. *Made*: wakers that
 //!   take a lock which others hold in `isolated`; wakers that block until another timer has fired, which is
-//!   due at the same moment (`twins`). While a runtime ends, they block for a millisecond at most. With
-//!   `waker-forks` a waker calls `join` in `isolated`, which may have to wait for a worker: the design
-//!   promises more than the documents do today.
+//!   due at the same moment (`twins`), also while a runtime ends. With `waker-forks` a waker calls `join` in
+//!   `isolated`, which may have to wait for a worker: the design promises more than the documents do today.
 //! - R31 The waker that polls a `LocalSet` is called where a task of the set is woken. What R4 and R27 say of
-//!   wakers holds for it. *Made* (`sets`): where a thread may block; the waker panics and takes locks, but
-//!   not while a runtime ends.
+//!   wakers holds for it. *Made* (`sets`): where a thread may block; the waker panics and takes locks, also
+//!   while a runtime ends.
 //! - R28 Memory is kept for later in two places: by threads that spawn, and by the process-wide pool.
 //!
 //! Without `shutdown`, a program waits before the end of each runtime until everything detached has ended.

@@ -202,8 +202,7 @@ impl Maker<'_> {
             Called::Locked if self.may_lock(ctx) => {
                 let lock = lock_of(a);
                 let inner = Ctx { pure: true, ..self.isolate(ctx) };
-                let rings =
-                    self.multi(ctx, a).filter(|&rt| at.b() % 2 == 0 && self.may_lock_in_waker(ctx, rt));
+                let rings = self.multi(ctx, a).filter(|&rt| at.b() % 2 == 0 && self.may_lock_in_waker(rt));
                 let (body, mut needs) = self.call_body(at, &inner);
                 if let Some(rt) = rings {
                     self.waker(at, ctx, rt, OddKind::Locks(lock));
@@ -232,8 +231,8 @@ impl Maker<'_> {
                 let rt = self.multi(ctx, a).filter(|&rt| self.is_multi(rt))?;
                 let kind = match b % 4 {
                     1 => OddKind::Spawns,
-                    2 if self.on(Kind::Panics) && Self::may_call_odd(ctx) => OddKind::Panics,
-                    3 if self.on(Kind::Locks) && Self::may_call_odd(ctx) => OddKind::Locks(lock_of(b / 4)),
+                    2 if self.on(Kind::Panics) => OddKind::Panics,
+                    3 if self.on(Kind::Locks) => OddKind::Locks(lock_of(b / 4)),
                     _ => OddKind::Blocks,
                 };
                 let bytes = if self.on(Kind::Tcp) && at.c() % 2 == 0 { 64 } else { 0 };

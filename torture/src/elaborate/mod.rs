@@ -180,7 +180,7 @@ impl<'a> Maker<'a> {
             ends_early,
             ends_by_time: ends_early && s[6] % 4 != 0,
             uses_global: Cell::new(false),
-            has_handler: kinds.has(Kind::Deadlocks) && s[9] % 4 == 1 && !is_single && !may_refuse,
+            has_handler: kinds.has(Kind::Deadlocks) && s[9] % 4 == 1 && !is_single,
             waits_for: drivers,
             names,
             // Each pause costs as much time as some twenty other programs.

@@ -227,7 +227,7 @@ impl Maker<'_> {
                     0 => OddKind::Blocks,
                     1 => OddKind::Spawns,
                     2 if self.on(Kind::WakerForks) => OddKind::Joins,
-                    3 if b % 2 == 0 && self.may_lock_in_waker(ctx, rt) => OddKind::Locks(lock_of(b / 2)),
+                    3 if b % 2 == 0 && self.may_lock_in_waker(rt) => OddKind::Locks(lock_of(b / 2)),
                     _ if self.on(Kind::Panics) && self.on(Kind::Timers) => OddKind::Panics,
                     _ => OddKind::Blocks,
                 };
@@ -255,7 +255,7 @@ impl Maker<'_> {
                 }
                 Some((AsyncOp::Odd { kind, rt, body: Box::new(body) }, needs))
             }
-            Awaited::Twins if self.on(Kind::Twins) && self.on(Kind::Timers) && Self::may_call_odd(ctx) => {
+            Awaited::Twins if self.on(Kind::Twins) && self.on(Kind::Timers) => {
                 let rt = self.runtime(ctx, a).filter(|&rt| self.is_multi(rt))?;
                 let kind = match b % 4 {
                     0 if self.on(Kind::Threads) => TwinKind::Thread,
@@ -399,14 +399,9 @@ impl Maker<'_> {
         if matches!(end, End::Abort(_) | End::Drop(_)) { ctx.driver } else { Set::NONE }
     }
 
-    /// Whether a waker may do here what it may not do while a runtime ends (R27).
-    pub(super) fn may_call_odd(ctx: &Ctx) -> bool {
-        ctx.certain
-    }
-
-    pub(super) fn may_lock_in_waker(&self, ctx: &Ctx, rt: PoolId) -> bool {
+    pub(super) fn may_lock_in_waker(&self, rt: PoolId) -> bool {
         let kinds = [Kind::Locks, Kind::Timers, Kind::Wakers];
-        kinds.into_iter().all(|kind| self.on(kind)) && self.is_multi(rt) && Self::may_call_odd(ctx)
+        kinds.into_iter().all(|kind| self.on(kind)) && self.is_multi(rt)
     }
 
     pub(super) fn is_multi(&self, rt: PoolId) -> bool {
