@@ -409,30 +409,37 @@ fn a_child_job_of_a_worker_that_blocks_runs_beside_a_task_that_is_always_ready()
 #[test]
 fn a_computation_begins_beside_calls_that_threads_outside_make_without_a_pause() {
     let _watchdog = watchdog();
-    for workers in [1, 2] {
-        let runtime = build(workers);
-        let is_over = AtomicBool::new(false);
-        thread::scope(|scope| {
-            for _ in 0..4 * workers {
-                scope.spawn(|| {
-                    let _context = runtime.enter();
-                    let spin = || (0..10_000).for_each(|_| std::hint::spin_loop());
-                    while !is_over.load(SeqCst) {
-                        join(spin, spin);
+    // One worker: no thread outside runs its own calls. No spare worker, which would take the computation.
+    let runtime = builder(1).spare_workers(0).build().unwrap();
+    let (is_over, begun) = (AtomicBool::new(false), AtomicUsize::new(0));
+    thread::scope(|scope| {
+        for _ in 0..16 {
+            scope.spawn(|| {
+                let _context = runtime.enter();
+                let spin = || {
+                    let begin = std::time::Instant::now();
+                    while begin.elapsed() < Duration::from_micros(200) {
+                        std::hint::spin_loop();
                     }
-                });
-            }
-            let computed = runtime.compute(|| 7);
-            assert_eq!(runtime.block_on(computed).unwrap(), 7);
-            is_over.store(true, SeqCst);
-        });
-    }
+                };
+                while !is_over.load(SeqCst) {
+                    join(spin, spin);
+                    begun.fetch_add(1, SeqCst);
+                }
+            });
+        }
+        until("the calls are under way", || begun.load(SeqCst) > 100);
+        let computed = runtime.compute(|| 7);
+        assert_eq!(runtime.block_on(computed).unwrap(), 7);
+        is_over.store(true, SeqCst);
+    });
 }
 
 #[test]
 fn the_oldest_job_runs_beside_tasks_and_younger_jobs_that_are_always_ready() {
     let _watchdog = watchdog();
-    let runtime = build(1);
+    // A spare worker would take the oldest job.
+    let runtime = builder(1).spare_workers(0).build().unwrap();
     let (run, ran) = mpsc::channel();
     let is_over = Arc::new(AtomicBool::new(false));
     let ends = is_over.clone();
