@@ -13,9 +13,9 @@
 //! destructors are kept in the same way.
 //!
 //! **A waker that blocks keeps no other waker.** The worker takes one waker at a time out of [`Waking`], which
-//! other threads see. While it is inside of a waker for long, the monitor starts a thread for the others, and
-//! another one whenever it looks and some are left. If the waker waits for a latch, the worker itself starts
-//! one before it sleeps. Rejected: the threads for blocking closures. All of them may wait for these wakers.
+//! other threads see. If two looks of the monitor find wakers there, it starts a thread for them, and another
+//! one whenever it looks and some are left. If a waker is about to sleep in the runtime, the worker itself
+//! starts one. Rejected: the threads for blocking closures. All of them may wait for these wakers.
 //!
 //! A waker that is cached in a [`Source`] stays there. Its slot is WAKING until the waker was called
 //! (`io/readiness.rs`).

@@ -64,8 +64,8 @@
 //!              wake a worker that sleeps, or else have a spare one serve
 //! Rescue       the LIFO slot and ring of a stuck worker, or of a worker that gets no CPU while another
 //!              sleeps (whose CPU may be free): into the injector, or the queue of slow tasks. If no worker
-//!              takes slow tasks: one more spare worker is needed. The foreign wakers that a stuck worker has
-//!              not called yet: threads for blocking closures call them
+//!              takes slow tasks: one more spare worker is needed. The foreign wakers that a worker has not
+//!              called at two looks: a thread that is started for them calls them
 //! Relieve      tasks wait, and a worker is stuck: wake a worker that sleeps, the second time also if a
 //!              worker searches; if none sleeps, tell `away/mod.rs` which workers are away, and admit as many
 //!              spare workers as are needed and as tasks wait
