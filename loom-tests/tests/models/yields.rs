@@ -31,7 +31,7 @@ fn push(worker: &Worker, stage: &Stage) -> Arc<Signal> {
 /// The worker has a task, and comes to a split point.
 fn compute(worker: &Worker, stage: &Stage) -> Arc<Signal> {
     let has_run = push(worker, stage);
-    worker.see_to_tasks(worker.job_processor().expect("a processor"), u64::MAX);
+    worker.see_to_tasks(worker.job_processor().expect("a processor"), u64::MAX, false);
     has_run
 }
 
@@ -91,7 +91,7 @@ fn no_spare_worker_is_lost_when_the_limit_passes() {
         keep_one_in_reserve(&stage);
         stage.act(0, |worker| {
             let has_run = push(worker, &stage);
-            worker.collect_tasks(worker.job_processor().expect("a processor"));
+            worker.collect_tasks(worker.job_processor().expect("a processor"), false);
             if stage.shared().begin_yield(0).is_some() {
                 _ = stage.shared().end_yield(0);
             } else {

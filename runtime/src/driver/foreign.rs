@@ -118,9 +118,20 @@ impl Waking {
     /// Wakes what is left, one after the other. For the worker, also within a waker, and for other threads
     /// that help it.
     pub fn wake_rest(&self) {
+        self.wake_rest_around(|call| call());
+    }
+
+    /// As [`wake_rest`](Self::wake_rest). Each call of a waker is made by `around`.
+    pub fn wake_rest_around(&self, around: impl Fn(&mut dyn FnMut())) {
         while let Some(wake) = self.next() {
-            wake.wake();
+            let mut wake = Some(wake);
+            around(&mut || wake.take().into_iter().for_each(Wake::wake));
         }
+    }
+
+    /// Takes all that is left.
+    pub fn take(&self) -> Self {
+        Self(Mutex::new(mem::take(&mut self.0.lock())))
     }
 
     /// Without the lock once this has returned.

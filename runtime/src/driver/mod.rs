@@ -120,7 +120,8 @@ impl Driver {
     }
 
     /// Wakes every task that waits for a descriptor or a timer, with an error. Refuses new ones from now on.
-    pub fn shutdown(&self) {
+    /// Returns the foreign wakers.
+    pub fn shutdown(&self) -> ForeignWakes {
         let foreign = ForeignWakes::new();
         if let Some(io) = &self.io {
             io.shutdown(&foreign);
@@ -128,7 +129,7 @@ impl Driver {
         if let Some(time) = &self.time {
             time.shutdown(&foreign);
         }
-        foreign.wake_all();
+        foreign
     }
 }
 

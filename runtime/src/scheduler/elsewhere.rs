@@ -10,7 +10,17 @@ use super::blocking;
 use super::context;
 use super::reference::Reference;
 use super::shared::Shared;
+use crate::driver::foreign::Waking;
+use crate::loom::sync::atomic::AtomicUsize;
+use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::loom::sync::{Arc, Mutex};
+
+/// See [`Shared::wake_at_the_end`].
+struct LastWakes {
+    wakes: Waking,
+    /// The threads that take wakers, and are not inside of one.
+    free: AtomicUsize,
+}
 
 impl Shared {
     /// Calls `f` on a thread for blocking closures. After the shutdown has begun there is none, and `f` is
@@ -34,6 +44,30 @@ impl Shared {
     /// The system's error if it refuses the thread. The wakers stay where they are.
     pub fn wake_apart(&self, index: usize) -> io::Result<()> {
         self.run_apart(move |shared| shared.processor(index).waking.wake_rest())
+    }
+
+    /// Wakes all of `wakes`, at the end of the runtime, when no monitor looks after this thread: if it is inside
+    /// of a waker and some are left, another thread goes on with them. The caller keeps the state valid.
+    pub fn wake_at_the_end(&self, wakes: Waking) {
+        self.help_to_wake(&Arc::new(LastWakes { wakes, free: AtomicUsize::new(1) }));
+    }
+
+    /// For a thread that `free` counts.
+    fn help_to_wake(&self, last: &Arc<LastWakes>) {
+        last.wakes.wake_rest_around(|wake| {
+            // Relaxed, all of them: the lock of `wakes` orders what matters, and one thread too many does no
+            // harm. If two threads begin a call at the same time, the second one starts a thread.
+            if last.free.fetch_sub(1, Relaxed) == 1 && !last.wakes.is_empty() {
+                last.free.fetch_add(1, Relaxed);
+                let shared = last.clone();
+                if self.run_apart(move |state| state.help_to_wake(&shared)).is_err() {
+                    last.free.fetch_sub(1, Relaxed);
+                }
+            }
+            wake();
+            last.free.fetch_add(1, Relaxed);
+        });
+        last.free.fetch_sub(1, Relaxed);
     }
 
     /// Calls the deadlock handler on a thread of its own. Threads for blocking closures may all take part in

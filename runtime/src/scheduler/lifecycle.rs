@@ -69,6 +69,7 @@ use super::blocking;
 use super::idle::Work;
 use super::shared::Shared;
 use super::worker::Worker;
+use crate::driver::foreign::Waking;
 use crate::loom::sync::atomic::Ordering::SeqCst;
 use crate::loom::sync::atomic::fence;
 use crate::scheduler::context;
@@ -145,7 +146,9 @@ impl Shared {
             // A destructor has woken a task, or another thread is between the two instructions of a wake.
             crate::loom::thread::yield_now();
         }
-        self.driver.shutdown();
+        let last = Waking::default();
+        last.add(&self.driver.shutdown());
+        self.wake_at_the_end(last);
     }
 
     /// Whether nothing is left to do, so that the last worker to arrive may close. Called under the lock of

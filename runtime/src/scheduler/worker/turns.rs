@@ -395,7 +395,12 @@ impl Worker {
     fn call_wakers(&self) {
         self.has_left_wakers.set(false);
         let (push_to, was_calling) = (self.push_to.replace(PushTo::Ring), self.is_calling.replace(true));
-        self.processor().waking.wake_rest();
+        let waking = &self.processor().waking;
+        match self.shared().lifecycle.has_begun() {
+            false => waking.wake_rest(),
+            // The monitor may end at any time.
+            true => self.shared().wake_at_the_end(waking.take()),
+        }
         self.push_to.set(push_to);
         self.is_calling.set(was_calling);
     }
