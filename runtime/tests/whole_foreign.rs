@@ -538,3 +538,29 @@ fn a_waker_of_a_local_set_may_panic_at_the_end_of_a_runtime() {
     // Its sleep panics, because the runtime has ended.
     assert!(waits.join().is_err());
 }
+
+/// No monitor looks any more when the last timers are woken.
+#[test]
+fn wakers_at_the_end_of_a_runtime_do_not_wait_for_each_other() {
+    let _watchdog = watchdog();
+    for workers in [0, 1, 2] {
+        let runtime = build(workers);
+        let called = Arc::new(AtomicUsize::new(0));
+        let meets = {
+            let called = called.clone();
+            waker(move || {
+                called.fetch_add(1, SeqCst);
+                until("all are called", || called.load(SeqCst) == 3);
+            })
+        };
+        let mut sleeps = {
+            let _context = runtime.enter();
+            [(); 3].map(|()| Box::pin(time::sleep(Duration::from_secs(3600))))
+        };
+        for sleep in &mut sleeps {
+            assert!(sleep.as_mut().poll(&mut Context::from_waker(&meets)).is_pending());
+        }
+        drop(runtime);
+        assert_eq!(called.load(SeqCst), 3);
+    }
+}
