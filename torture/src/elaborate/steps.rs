@@ -124,6 +124,11 @@ impl Maker<'_> {
             }
             Awaited::Compute if self.on(Kind::Compute) => self.compute(at, ctx),
             Awaited::Endless if self.on(Kind::Endless) && ctx.alone && ctx.times == 1 => {
+                // A closure of a `join` may run on a worker, or on a plain thread. There a computation goes to
+                // the current runtime, perhaps behind the endless one.
+                if matches!(ctx.place, Place::Job(pool) if ctx.current != Some(pool)) {
+                    return None;
+                }
                 let rt = self.multi(ctx, a)?;
                 let (body, needs) = self.async_body(at, &Ctx { quiet: false, ..ctx.clone() });
                 let all = [Of::Poll, Of::Root, Of::Help, Of::All, Of::Busy];
