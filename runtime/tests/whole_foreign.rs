@@ -217,7 +217,7 @@ fn a_foreign_waker_that_blocks_keeps_no_other_waker_of_its_turn() {
     for workers in [1, 2] {
         let runtime = build(workers);
         let _context = runtime.enter();
-        let at = time::Instant::now() + Duration::from_millis(50);
+        let at = time::Instant::now() + Duration::from_millis(300);
         let (end, ended) = mpsc::channel::<()>();
         let ended = Mutex::new(ended);
         let blocks = waker(move || _ = ended.lock().unwrap().recv());
@@ -276,7 +276,7 @@ fn a_foreign_waker_does_not_wait_for_a_thread_that_waits_for_it() {
     let _watchdog = watchdog();
     let runtime = builder(1).max_blocking_threads(1).build().unwrap();
     let _context = runtime.enter();
-    let at = time::Instant::now() + Duration::from_millis(50);
+    let at = time::Instant::now() + Duration::from_millis(300);
     let (end, ended) = mpsc::channel::<()>();
     let ended = Mutex::new(ended);
     let blocks = waker(move || _ = ended.lock().unwrap().recv());
@@ -364,7 +364,7 @@ fn a_foreign_waker_may_wait_for_another_one_of_its_turn() {
     let _watchdog = watchdog();
     let runtime = builder(2).spare_workers(0).build().unwrap();
     let _context = runtime.enter();
-    let at = time::Instant::now() + Duration::from_millis(50);
+    let at = time::Instant::now() + Duration::from_millis(300);
     let (open, opened) = mpsc::channel();
     let (end, ended) = mpsc::channel();
     let (open, opened, end) = (Mutex::new(open), Mutex::new(opened), Mutex::new(end));
@@ -448,7 +448,7 @@ fn wakers_of_a_thread_that_waits_in_a_region_do_not_wait_for_each_other() {
             }
         })
     };
-    let at = time::Instant::now() + Duration::from_millis(50);
+    let at = time::Instant::now() + Duration::from_millis(300);
     let (mut first, mut second) = (pin!(time::sleep_until(at)), pin!(time::sleep_until(at)));
     assert!(first.as_mut().poll(&mut Context::from_waker(&meets)).is_pending());
     assert!(second.as_mut().poll(&mut Context::from_waker(&meets)).is_pending());

@@ -9,13 +9,14 @@
 //! The waker of a task of a `LocalSet` is this crate's, but it may wake the set, and that waker is perhaps
 //! foreign. The worker keeps it, too: [`Worker::wake`](crate::scheduler::Worker::wake).
 //!
-//! A wake may also drop the last reference to another runtime, whose hooks and handlers are foreign code. Their
-//! destructors are kept in the same way.
+//! A wake may also drop the last reference to another runtime, whose hooks and handlers are foreign code.
+//! Their destructors are kept in the same way.
 //!
-//! **A waker that blocks keeps no other waker.** The worker takes one waker at a time out of [`Waking`], which
-//! other threads see. If two looks of the monitor find wakers there, it starts a thread for them, and another
-//! one whenever it looks and some are left. If a waker is about to sleep in the runtime, the worker itself
-//! starts one. Rejected: the threads for blocking closures. All of them may wait for these wakers.
+//! **A waker that blocks keeps no other waker.** The worker takes one waker at a time out of [`Waking`],
+//! which other threads see. If two looks of the monitor find wakers there, and none was taken out in between,
+//! it starts a thread for them. If that one is inside of a waker for long, too, it starts another one. If a
+//! waker is about to sleep in the runtime, the worker itself starts one. Rejected: the threads for blocking
+//! closures. All of them may wait for these wakers.
 //!
 //! A waker that is cached in a [`Source`] stays there. Its slot is WAKING until the waker was called
 //! (`io/readiness.rs`).
@@ -108,11 +109,18 @@ impl Drop for ForeignWakes {
 
 /// The foreign wakers that a worker is about to wake.
 #[derive(Debug, Default)]
-pub struct Waking(Mutex<VecDeque<Wake>>);
+pub struct Waking(Mutex<Left>);
+
+#[derive(Debug, Default)]
+struct Left {
+    wakes: VecDeque<Wake>,
+    /// How many were taken out so far, to be woken.
+    taken: u64,
+}
 
 impl Waking {
     pub fn add(&self, wakes: &ForeignWakes) {
-        self.0.lock().append(&mut wakes.0.borrow_mut());
+        self.0.lock().wakes.append(&mut wakes.0.borrow_mut());
     }
 
     /// Wakes what is left, one after the other. For the worker, also within a waker, and for other threads
@@ -131,15 +139,23 @@ impl Waking {
 
     /// Takes all that is left.
     pub fn take(&self) -> Self {
-        Self(Mutex::new(mem::take(&mut self.0.lock())))
+        Self(Mutex::new(Left { wakes: mem::take(&mut self.0.lock().wakes), taken: 0 }))
     }
 
     /// Without the lock once this has returned.
     fn next(&self) -> Option<Wake> {
-        self.0.lock().pop_front()
+        let mut left = self.0.lock();
+        left.taken = left.taken.wrapping_add(1);
+        left.wakes.pop_front()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.lock().is_empty()
+        self.0.lock().wakes.is_empty()
+    }
+
+    /// How many wakers were taken out so far, if some are left.
+    pub fn taken(&self) -> Option<u64> {
+        let left = self.0.lock();
+        (!left.wakes.is_empty()).then_some(left.taken)
     }
 }

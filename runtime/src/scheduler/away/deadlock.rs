@@ -310,6 +310,7 @@ impl Shared {
         let closures = state.marked_threads(MarkedAs::Closure);
         self.has_visible_tasks()
             || self.processors.iter().any(|processor| processor.lifo.is_occupied())
+            || self.processors.iter().any(|processor| !processor.waking.is_empty())
             || self.has_job_for_a_sleeper(state)
             || queued > 0
             || threads - idle > closures

@@ -107,6 +107,8 @@ pub struct Worker {
     pub(super) foreign: ForeignWakes,
     /// Whether some were left for later, unless another thread has called them meanwhile.
     pub(super) has_left_wakers: Cell<bool>,
+    /// Until when no thread is started for such wakers.
+    pub(super) no_helper_before: Cell<Option<Instant>>,
     /// Whether the thread is inside of such a waker.
     pub(super) is_calling: Cell<bool>,
     /// Once the shutdown has begun: how many tables had been lent when this worker last cancelled the tasks
@@ -177,6 +179,7 @@ impl Worker {
             sighting: Cell::new(None),
             foreign: ForeignWakes::new(),
             has_left_wakers: Cell::new(false),
+            no_helper_before: Cell::new(None),
             is_calling: Cell::new(false),
             seen_lent: Cell::new(None),
             report: RefCell::new(None),

@@ -18,6 +18,9 @@ use crate::util::unwind;
 /// poll that takes longer delays the next turn.
 pub const TURN: Duration = Duration::from_micros(200);
 
+/// The time between two threads that are started for the wakers of a worker.
+const HELPER_INTERVAL: Duration = Duration::from_millis(5);
+
 /// Polls, and what happens between two polls.
 impl Worker {
     /// Polls a task once.
@@ -325,8 +328,13 @@ impl Worker {
         self.stop_searching_if_so();
         let shared = self.shared();
         self.deliver_elsewhere();
-        if !self.foreign.is_empty() {
-            self.processor().waking.add(&self.foreign);
+        let waking = &self.processor().waking;
+        waking.add(&self.foreign);
+        self.has_left_wakers.set(false);
+        let now = Instant::now();
+        // Each turn of the driver may bring some. Between two threads the monitor sees to them.
+        if !waking.is_empty() && self.no_helper_before.get().is_none_or(|until| now >= until) {
+            self.no_helper_before.set(Some(now + HELPER_INTERVAL));
             shared.wake_apart(self.index).unwrap_or_else(|_| self.call_wakers());
         }
     }
@@ -356,10 +364,11 @@ impl Worker {
         has_left
     }
 
-    /// Before the thread sleeps inside of a foreign waker: has the others called elsewhere.
+    /// Before the thread sleeps inside of a foreign waker, or of a job for which it has left some: has the
+    /// others called elsewhere.
     #[inline]
     pub(in crate::scheduler) fn leave_wakers(&self) {
-        if self.is_calling.get() && !self.processor().waking.is_empty() {
+        if (self.is_calling.get() || self.has_left_wakers.get()) && !self.processor().waking.is_empty() {
             // If the system refuses the thread, they wait for this one.
             _ = self.shared().wake_apart(self.index);
         }

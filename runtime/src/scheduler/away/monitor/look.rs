@@ -70,8 +70,8 @@ pub struct Looks<'a> {
     /// How many spare workers help with slow tasks.
     helpers: usize,
     helps_until: Instant,
-    /// The workers that had foreign wakers to call at the last look.
-    with_wakers: Vec<usize>,
+    /// The workers that had foreign wakers to call at the last look, and how many they had called.
+    with_wakers: Vec<(usize, u64)>,
     /// Whether the last look saw tasks behind a stuck worker, and called a sleeping worker unless a worker
     /// searched.
     has_called: bool,
@@ -280,12 +280,12 @@ impl Looks<'_> {
         is_any_held
     }
 
-    /// Has foreign wakers called elsewhere that two looks have found in the same worker's hands.
+    /// Has foreign wakers called elsewhere if a worker has some at two looks, and has called none in between.
     fn see_to_wakers(&mut self) {
         let state = self.state;
-        let has_wakers = |&index: &usize| !state.processor(index).waking.is_empty();
-        let with_wakers: Vec<_> = state.processors.indices().filter(has_wakers).collect();
-        for &index in with_wakers.iter().filter(|index| self.with_wakers.contains(index)) {
+        let with_wakers = |index| state.processor(index).waking.taken().map(|taken| (index, taken));
+        let with_wakers: Vec<_> = state.processors.indices().filter_map(with_wakers).collect();
+        for &(index, _) in with_wakers.iter().filter(|seen| self.with_wakers.contains(seen)) {
             // If the system refuses the thread, the next look tries again.
             _ = state.wake_apart(index);
         }
