@@ -179,12 +179,17 @@ pub(crate) fn is_of_task(waker: &Waker) -> bool {
     ptr::eq(waker.vtable(), TASK_VTABLE.load(Relaxed))
 }
 
-/// Whether `waker` is one that a dispatch may call at once: it is this crate's, takes no lock for long, and
-/// runs no foreign code. That is a task's waker, or that of a `block_on` which sleeps on its own.
-#[inline]
-pub(crate) fn is_harmless(waker: &Waker) -> bool {
+/// Wakes `waker`, which is no task's, if a dispatch may call it at once: if it is that of a `block_on` which
+/// sleeps on its own, it takes no lock for long, and runs no foreign code. Returns whether it is.
+#[cold]
+#[inline(never)]
+pub(crate) fn wake_if_harmless(waker: &Waker) -> bool {
     // Relaxed: as above.
-    is_of_task(waker) || ptr::eq(waker.vtable(), PARKER_VTABLE.load(Relaxed))
+    let is_harmless = ptr::eq(waker.vtable(), PARKER_VTABLE.load(Relaxed));
+    if is_harmless {
+        waker.wake_by_ref();
+    }
+    is_harmless
 }
 
 /// Notes that `waker` is that of a `block_on` which sleeps on its own.

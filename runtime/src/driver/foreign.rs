@@ -73,9 +73,17 @@ impl ForeignWakes {
     /// Wakes `waker` at once if that runs no foreign code; otherwise keeps it.
     #[inline]
     pub fn wake(&self, waker: Waker) {
-        match coop::is_harmless(&waker) {
+        match coop::is_of_task(&waker) {
             true => waker.wake(),
-            false => self.0.borrow_mut().push_back(Wake::Waker(waker)),
+            false => self.keep(waker),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn keep(&self, waker: Waker) {
+        if !coop::wake_if_harmless(&waker) {
+            self.0.borrow_mut().push_back(Wake::Waker(waker));
         }
     }
 

@@ -60,8 +60,8 @@ impl Source {
         self.slots[direction as usize].with(|slot| {
             // SAFETY: the caller is WAKING, and while that is set no thread writes the slot.
             match unsafe { &*slot } {
-                Some(waker) if coop::is_harmless(waker) => waker.wake_by_ref(),
-                Some(_) => return false,
+                Some(waker) if coop::is_of_task(waker) => waker.wake_by_ref(),
+                Some(waker) => return coop::wake_if_harmless(waker),
                 None => {}
             }
             true

@@ -229,6 +229,7 @@ impl Worker {
     #[inline(never)]
     fn run_job_that_waits(&self) {
         self.turns_to_job.set(TURNS_TO_JOB);
+        self.calls_left_wakers();
         let began = Instant::now();
         while self.run_oldest_job() && began.elapsed() < TURN {}
     }
@@ -308,7 +309,7 @@ impl Worker {
     /// Whether foreign code is kept to be called.
     #[inline]
     pub(in crate::scheduler) fn has_foreign(&self) -> bool {
-        !self.foreign.is_empty() || self.has_left_wakers.get() || self.report.borrow().is_some()
+        !self.foreign.is_empty() || self.report.borrow().is_some()
     }
 
     /// Calls the foreign wakers that were kept, and the deadlock handler if it has to be told. No other
@@ -359,7 +360,7 @@ impl Worker {
     pub(in crate::scheduler) fn calls_left_wakers(&self) -> bool {
         let has_left = self.has_left_wakers.get();
         if has_left {
-            self.call_foreign();
+            self.call_what_is_foreign();
         }
         has_left
     }
