@@ -230,23 +230,29 @@ impl Worker {
     fn run_job_that_waits(&self) {
         self.turns_to_job.set(TURNS_TO_JOB);
         self.calls_left_wakers();
-        let began = Instant::now();
-        while self.run_oldest_job() && began.elapsed() < TURN {}
+        if self.run_oldest_job() {
+            let began = Instant::now();
+            while began.elapsed() < TURN && self.run_oldest_job() {}
+        }
     }
 
     /// Runs a job that this worker or another one has left for long. Returns whether there was one.
     fn run_oldest_job(&self) -> bool {
         let Some(job_processor) = self.job_processor() else { return false };
-        let left = job_processor.take_overflow().or_else(|| job_processor.detached.pop_front());
-        if left.is_none() && self.run_next_job() {
-            return true;
-        }
+        let detached =
+            || if job_processor.detached.is_empty() { None } else { job_processor.detached.pop_front() };
         let shared = self.shared();
         let is_any_away = || shared.away.is_any() || shared.monitor.do_jobs_wait();
-        // SAFETY: (1) the turns come between two polls, outside of jobs.
+        // SAFETY: (1) the turns come between two polls, outside of jobs: the stack has no frame of a job, and
+        // so there is no join job.
+        let own = || unsafe { job_processor.pop(0) };
+        // SAFETY: (1) as above.
         let steal = || unsafe { self.steal_job() };
-        let job =
-            left.or_else(|| if is_any_away() && self.ask_role().takes_any_task() { steal() } else { None });
+        let job = job_processor
+            .take_overflow()
+            .or_else(detached)
+            .or_else(own)
+            .or_else(|| if is_any_away() && self.ask_role().takes_any_task() { steal() } else { None });
         // SAFETY: (1) the job was just claimed.
         job.map(|job| unsafe { self.run_job(job) }).is_some()
     }
