@@ -114,7 +114,7 @@ impl Maker<'_> {
             Called::Detached if self.on(Kind::Detached) => self.detached(at, ctx),
             Called::BlockOn if self.on(Kind::BlockOn) && !ctx.in_poll => {
                 let rt = self.runtime(ctx, a)?;
-                if !self.may_drive(ctx, rt) {
+                if !self.may_drive(ctx, rt) || ctx.maybe_in_place && self.is_multi(rt) {
                     return None;
                 }
                 let inner = self.in_block_on(ctx, rt);
@@ -159,6 +159,11 @@ impl Maker<'_> {
                 let is_single = b % 4 == 2 && self.on(Kind::Single);
                 let mut around = ctx.clone();
                 around.certain &= !early;
+                // A job that runs in place has no deque. Its calls then go to the runtime of the `block_on`, and
+                // do not see its task-local.
+                if ctx.maybe_in_place && !is_single {
+                    return None;
+                }
                 let pool = match is_single {
                     true => {
                         self.nested += 1;
