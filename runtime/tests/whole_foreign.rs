@@ -30,6 +30,54 @@ fn waker(f: impl Fn() + Send + Sync + 'static) -> Waker {
     Arc::new(Calls(f)).into()
 }
 
+/// A waker that says when it is called, and then blocks until the sender is dropped.
+fn blocks() -> (Waker, mpsc::Receiver<()>, mpsc::Sender<()>) {
+    let ((call, called), (end, ended)) = (mpsc::channel(), mpsc::channel());
+    let (call, ended) = (Mutex::new(call), Mutex::new(ended));
+    let waker = waker(move || {
+        _ = call.lock().unwrap().send(());
+        _ = ended.lock().unwrap().recv();
+    });
+    (waker, called, end)
+}
+
+/// A waker that says when it is called.
+fn tells() -> (Waker, mpsc::Receiver<()>) {
+    let (call, called) = mpsc::channel();
+    let call = Mutex::new(call);
+    (waker(move || _ = call.lock().unwrap().send(())), called)
+}
+
+/// Polls a future that is not ready.
+#[track_caller]
+fn wait_with(waker: &Waker, future: Pin<&mut impl Future>) {
+    assert!(future.poll(&mut Context::from_waker(waker)).is_pending());
+}
+
+/// A `join` whose first closure splits until another thread has begun the second one, or `is_over` returns
+/// true.
+fn join_stolen(is_over: impl Fn() -> bool + Sync, second: impl FnOnce() + Send) {
+    let is_stolen = AtomicBool::new(false);
+    let first = || {
+        while !is_stolen.load(SeqCst) && !is_over() {
+            join(|| (), || ());
+        }
+    };
+    let second = || {
+        is_stolen.store(true, SeqCst);
+        second();
+    };
+    join(first, second);
+}
+
+/// Returns when a task that is spawned now has run.
+#[track_caller]
+fn a_task_runs(runtime: &Runtime) {
+    let (ran, runs) = mpsc::channel();
+    runtime.spawn(async move { ran.send(()).unwrap() });
+    runs.recv_timeout(LIMIT / 4).expect("a task runs while foreign code blocks");
+}
+
 /// The last worker has arrived and sleeps, and a spare worker that was counted on gets no thread.
 #[test]
 fn a_runtime_ends_if_a_spare_worker_is_refused_after_the_others_have_ended() {
@@ -63,7 +111,7 @@ fn a_runtime_ends_if_a_spare_worker_is_refused_after_the_others_have_ended() {
             task::block_in_place(|| {
                 begin.send(()).unwrap();
                 let begin = Instant::now();
-                // If nobody asks for a spare worker a second time, there is nothing to see.
+                // If no thread asks for a spare worker a second time, there is nothing to see.
                 while !RELEASED.load(SeqCst) && begin.elapsed() < Duration::from_secs(1) {
                     thread::sleep(Duration::from_millis(1));
                 }
@@ -130,21 +178,13 @@ fn a_waker_of_a_local_set_may_block_while_a_worker_sleeps_in_the_driver() {
     let _watchdog = watchdog();
     let runtime = build(1);
     let _context = runtime.enter();
-    let (called, calls) = mpsc::channel();
-    let (end, ended) = mpsc::channel::<()>();
-    let (called, ended) = (Mutex::new(called), Mutex::new(ended));
+    let (blocks, called, end) = blocks();
     let mut set = LocalSet::new();
     // Long enough that the monitor rests when the timer fires.
     set.spawn_local(time::sleep(Duration::from_millis(200)));
-    let blocks = waker(move || {
-        called.lock().unwrap().send(()).unwrap();
-        _ = ended.lock().unwrap().recv();
-    });
-    assert!(Pin::new(&mut set).poll(&mut Context::from_waker(&blocks)).is_pending());
-    calls.recv_timeout(LIMIT).unwrap();
-    let (ran, runs) = mpsc::channel();
-    runtime.spawn(async move { ran.send(()).unwrap() });
-    runs.recv_timeout(LIMIT / 4).expect("a task runs while the waker blocks");
+    wait_with(&blocks, Pin::new(&mut set));
+    called.recv_timeout(LIMIT).unwrap();
+    a_task_runs(&runtime);
     drop(end);
 }
 
@@ -162,7 +202,7 @@ fn a_waker_of_a_local_set_may_panic_while_a_worker_sleeps_in_the_driver() {
         called.lock().unwrap().send(()).unwrap();
         std::panic::resume_unwind(Box::new(()));
     });
-    assert!(Pin::new(&mut set).poll(&mut Context::from_waker(&panics)).is_pending());
+    wait_with(&panics, Pin::new(&mut set));
     calls.recv_timeout(LIMIT).unwrap();
     runtime.block_on(runtime.spawn(async {})).unwrap();
 }
@@ -184,26 +224,12 @@ fn a_foreign_waker_may_take_a_lock_that_a_computation_holds_across_a_join() {
             wakes.store(true, SeqCst);
         });
         let mut sleep = pin!(time::sleep(Duration::from_millis(50)));
-        assert!(sleep.as_mut().poll(&mut Context::from_waker(&locks)).is_pending());
-        let is_stolen = AtomicBool::new(false);
+        wait_with(&locks, sleep.as_mut());
         let computed = runtime.compute(move || {
             let _guard = LOCK.lock().unwrap();
             let begin = Instant::now();
             let is_short = || begin.elapsed() < Duration::from_millis(200);
-            isolated(|| {
-                let first = || {
-                    while !is_stolen.load(SeqCst) && is_short() {
-                        join(|| (), || ());
-                    }
-                };
-                let second = || {
-                    is_stolen.store(true, SeqCst);
-                    while is_short() {
-                        thread::sleep(Duration::from_millis(1));
-                    }
-                };
-                join(first, second);
-            });
+            isolated(|| join_stolen(|| !is_short(), || until("it was long", || !is_short())));
         });
         runtime.block_on(computed).unwrap();
         until("the waker was called", || woken.load(SeqCst));
@@ -218,12 +244,11 @@ fn a_foreign_waker_that_blocks_keeps_no_other_waker_of_its_turn() {
         let runtime = build(workers);
         let _context = runtime.enter();
         let at = time::Instant::now() + Duration::from_millis(300);
-        let (end, ended) = mpsc::channel::<()>();
-        let ended = Mutex::new(ended);
-        let blocks = waker(move || _ = ended.lock().unwrap().recv());
-        let mut first = pin!(time::sleep_until(at));
-        assert!(first.as_mut().poll(&mut Context::from_waker(&blocks)).is_pending());
-        runtime.block_on(time::sleep_until(at));
+        let ((blocks, _called, end), (tells, told)) = (blocks(), tells());
+        let (mut first, mut second) = (pin!(time::sleep_until(at)), pin!(time::sleep_until(at)));
+        wait_with(&blocks, first.as_mut());
+        wait_with(&tells, second.as_mut());
+        told.recv_timeout(LIMIT).unwrap();
         drop(end);
     }
 }
@@ -270,27 +295,20 @@ fn a_name_that_takes_its_time_does_not_keep_the_monitor() {
     drop(end);
 }
 
-/// The waker that waits its turn is that of the only thread for blocking closures.
+/// The only thread for blocking closures waits for the waker that waits its turn.
 #[test]
 fn a_foreign_waker_does_not_wait_for_a_thread_that_waits_for_it() {
     let _watchdog = watchdog();
     let runtime = builder(1).max_blocking_threads(1).build().unwrap();
     let _context = runtime.enter();
     let at = time::Instant::now() + Duration::from_millis(300);
-    let (end, ended) = mpsc::channel::<()>();
-    let ended = Mutex::new(ended);
-    let blocks = waker(move || _ = ended.lock().unwrap().recv());
-    let mut first = pin!(time::sleep_until(at));
-    assert!(first.as_mut().poll(&mut Context::from_waker(&blocks)).is_pending());
-    let handle = runtime.handle().clone();
-    let waits = runtime.spawn_blocking(move || handle.block_on(time::sleep_until(at)));
-    let (ran, runs) = mpsc::channel();
-    // On a thread of its own: the wakers of the test's thread are foreign, too.
-    thread::scope(|scope| {
-        scope.spawn(|| ran.send(runtime.block_on(waits)).unwrap());
-        runs.recv_timeout(LIMIT / 4).expect("the closure ends while the other waker blocks").unwrap();
-        drop(end);
-    });
+    let ((blocks, _called, end), (tells, told)) = (blocks(), tells());
+    let (mut first, mut second) = (pin!(time::sleep_until(at)), pin!(time::sleep_until(at)));
+    wait_with(&blocks, first.as_mut());
+    wait_with(&tells, second.as_mut());
+    let closure = runtime.spawn_blocking(move || told.recv_timeout(LIMIT));
+    runtime.block_on(closure).unwrap().unwrap();
+    drop(end);
 }
 
 /// As above, while the runtime ends: then there are no threads for blocking closures.
@@ -304,28 +322,17 @@ fn a_foreign_waker_may_take_a_lock_of_a_computation_during_the_shutdown() {
         let _context = runtime.enter();
         Box::pin(time::sleep(Duration::from_millis(50)))
     };
-    assert!(sleep.as_mut().poll(&mut Context::from_waker(&locks)).is_pending());
+    wait_with(&locks, sleep.as_mut());
     let (begin, begun) = mpsc::channel();
     let computed = runtime.compute(move || {
         let _guard = LOCK.lock().unwrap();
         let start = Instant::now();
         let is_short = || start.elapsed() < Duration::from_millis(200);
-        let is_stolen = AtomicBool::new(false);
-        isolated(|| {
-            let first = || {
-                while !is_stolen.load(SeqCst) && is_short() {
-                    join(|| (), || ());
-                }
-            };
-            let second = || {
-                is_stolen.store(true, SeqCst);
-                begin.send(()).unwrap();
-                while is_short() {
-                    thread::sleep(Duration::from_millis(1));
-                }
-            };
-            join(first, second);
-        });
+        let second = || {
+            begin.send(()).unwrap();
+            until("it was long", || !is_short());
+        };
+        isolated(|| join_stolen(|| !is_short(), second));
     });
     begun.recv_timeout(LIMIT).unwrap();
     drop(runtime);
@@ -369,24 +376,13 @@ fn a_foreign_waker_may_wait_for_another_one_of_its_turn() {
     let (end, ended) = mpsc::channel();
     let (open, opened, end) = (Mutex::new(open), Mutex::new(opened), Mutex::new(end));
     let forks = waker(move || {
-        let is_stolen = AtomicBool::new(false);
-        let first = || {
-            while !is_stolen.load(SeqCst) {
-                join(|| (), || ());
-            }
-        };
-        let second = || {
-            is_stolen.store(true, SeqCst);
-            opened.lock().unwrap().recv().unwrap();
-        };
-        join(first, second);
+        join_stolen(|| false, || opened.lock().unwrap().recv().unwrap());
         end.lock().unwrap().send(()).unwrap();
     });
     let opens = waker(move || open.lock().unwrap().send(()).unwrap());
-    let mut first = pin!(time::sleep_until(at));
-    assert!(first.as_mut().poll(&mut Context::from_waker(&forks)).is_pending());
-    let mut second = pin!(time::sleep_until(at));
-    assert!(second.as_mut().poll(&mut Context::from_waker(&opens)).is_pending());
+    let (mut first, mut second) = (pin!(time::sleep_until(at)), pin!(time::sleep_until(at)));
+    wait_with(&forks, first.as_mut());
+    wait_with(&opens, second.as_mut());
     ended.recv_timeout(LIMIT).unwrap();
 }
 
@@ -425,9 +421,7 @@ fn a_destructor_of_another_runtime_may_block_while_a_worker_sleeps_in_the_driver
     begun.recv_timeout(LIMIT).unwrap();
     drop(built);
     until("the timer has fired", || sleep.lock().unwrap().is_elapsed());
-    let (ran, runs) = mpsc::channel();
-    runtime.spawn(async move { ran.send(()).unwrap() });
-    runs.recv_timeout(LIMIT / 4).expect("a task runs while the destructor blocks");
+    a_task_runs(&runtime);
     drop(end);
 }
 
@@ -443,31 +437,16 @@ fn wakers_of_a_thread_that_waits_in_a_region_do_not_wait_for_each_other() {
         let called = called.clone();
         waker(move || {
             called.fetch_add(1, SeqCst);
-            while called.load(SeqCst) < 2 {
-                thread::sleep(Duration::from_millis(1));
-            }
+            until("both are called", || called.load(SeqCst) == 2);
         })
     };
     let at = time::Instant::now() + Duration::from_millis(300);
     let (mut first, mut second) = (pin!(time::sleep_until(at)), pin!(time::sleep_until(at)));
-    assert!(first.as_mut().poll(&mut Context::from_waker(&meets)).is_pending());
-    assert!(second.as_mut().poll(&mut Context::from_waker(&meets)).is_pending());
+    wait_with(&meets, first.as_mut());
+    wait_with(&meets, second.as_mut());
     let computed = runtime.compute(move || {
-        let is_stolen = AtomicBool::new(false);
-        isolated(|| {
-            let first = || {
-                while !is_stolen.load(SeqCst) && called.load(SeqCst) < 2 {
-                    join(|| (), || ());
-                }
-            };
-            let second = || {
-                is_stolen.store(true, SeqCst);
-                while called.load(SeqCst) < 2 {
-                    thread::sleep(Duration::from_millis(1));
-                }
-            };
-            join(first, second);
-        });
+        let are_called = || called.load(SeqCst) == 2;
+        isolated(|| join_stolen(are_called, || until("both are called", are_called)));
     });
     runtime.block_on(computed).unwrap();
 }
@@ -523,7 +502,7 @@ fn a_waker_of_a_local_set_may_panic_at_the_end_of_a_runtime() {
         let _context = runtime.enter();
         set.spawn_local(time::sleep(Duration::from_secs(3600)));
         let panics = waker(|| std::panic::resume_unwind(Box::new(())));
-        assert!(Pin::new(&mut set).poll(&mut Context::from_waker(&panics)).is_pending());
+        wait_with(&panics, Pin::new(&mut set));
     }
     let (begin, begun) = mpsc::channel();
     let waits = thread::spawn(move || {
@@ -558,7 +537,7 @@ fn wakers_at_the_end_of_a_runtime_do_not_wait_for_each_other() {
             [(); 3].map(|()| Box::pin(time::sleep(Duration::from_secs(3600))))
         };
         for sleep in &mut sleeps {
-            assert!(sleep.as_mut().poll(&mut Context::from_waker(&meets)).is_pending());
+            wait_with(&meets, sleep.as_mut());
         }
         drop(runtime);
         assert_eq!(called.load(SeqCst), 3);
