@@ -15,8 +15,8 @@
 //! of each thread, and the status is 1.
 //!
 //! # It can fail
-//! Ten faults that the scheduler once had were put back, one at a time. Each was found, on two CPUs, after this
-//! number of seeds. The last five were tried while other programs used these CPUs, too.
+//! Ten faults that the scheduler once had were put back, one at a time. Each was found, on two CPUs, after
+//! this number of seeds. The last five were tried while other programs used these CPUs, too.
 //!
 //! | fault put back | seeds | seconds |
 //! |---|---|---|

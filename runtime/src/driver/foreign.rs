@@ -34,7 +34,12 @@ use crate::util::unwind;
 
 /// See the module's docs. Wakes what is left when it is dropped.
 #[derive(Debug, Default)]
-pub struct ForeignWakes(RefCell<VecDeque<Wake>>);
+pub struct ForeignWakes(RefCell<VecDeque<Kept>>);
+
+/// What was kept.
+#[derive(Debug)]
+#[must_use = "a task may wait for it"]
+pub struct Kept(Wake);
 
 #[derive(Debug)]
 enum Wake {
@@ -54,13 +59,13 @@ impl fmt::Debug for Call {
     }
 }
 
-impl Wake {
-    /// Wakes. Catches a panic.
-    fn wake(self) {
-        match self {
-            Self::Waker(waker) => unwind::drop_quietly(unwind::catch(|| waker.wake())),
-            Self::Slot(source, direction) => source.wake_slot(direction),
-            Self::Call(Call(f)) => unwind::drop_quietly(unwind::catch(f)),
+impl Kept {
+    /// Calls the waker. A panic goes no further.
+    pub fn wake(self) {
+        match self.0 {
+            Wake::Waker(waker) => unwind::run_quietly(|| waker.wake()),
+            Wake::Slot(source, direction) => source.wake_slot(direction),
+            Wake::Call(Call(f)) => unwind::run_quietly(f),
         }
     }
 }
@@ -83,20 +88,20 @@ impl ForeignWakes {
     #[inline(never)]
     fn keep(&self, waker: Waker) {
         if !coop::wake_if_harmless(&waker) {
-            self.0.borrow_mut().push_back(Wake::Waker(waker));
+            self.0.borrow_mut().push_back(Kept(Wake::Waker(waker)));
         }
     }
 
     /// Keeps the waker that is cached for `direction`. The caller is WAKING there.
     #[cold]
     pub fn keep_slot(&self, source: Arc<Source>, direction: Direction) {
-        self.0.borrow_mut().push_back(Wake::Slot(source, direction));
+        self.0.borrow_mut().push_back(Kept(Wake::Slot(source, direction)));
     }
 
     /// Keeps other foreign code: `f` is called in its turn.
     #[cold]
     pub fn keep_call(&self, f: Box<dyn FnOnce() + Send>) {
-        self.0.borrow_mut().push_back(Wake::Call(Call(f)));
+        self.0.borrow_mut().push_back(Kept(Wake::Call(Call(f))));
     }
 
     pub fn is_empty(&self) -> bool {
@@ -111,7 +116,7 @@ impl ForeignWakes {
 
 impl Drop for ForeignWakes {
     fn drop(&mut self) {
-        mem::take(self.0.get_mut()).into_iter().for_each(Wake::wake);
+        mem::take(self.0.get_mut()).into_iter().for_each(Kept::wake);
     }
 }
 
@@ -121,7 +126,7 @@ pub struct Waking(Mutex<Left>);
 
 #[derive(Debug, Default)]
 struct Left {
-    wakes: VecDeque<Wake>,
+    wakes: VecDeque<Kept>,
     /// How many were taken out so far, to be woken.
     taken: u64,
 }
@@ -134,27 +139,21 @@ impl Waking {
     /// Wakes what is left, one after the other. For the worker, also within a waker, and for other threads
     /// that help it.
     pub fn wake_rest(&self) {
-        self.wake_rest_around(|call| call());
+        while let Some(kept) = self.next() {
+            kept.wake();
+        }
     }
 
-    /// As [`wake_rest`](Self::wake_rest). Each call of a waker is made by `around`.
-    pub fn wake_rest_around(&self, around: impl Fn(&mut dyn FnMut())) {
-        while let Some(wake) = self.next() {
-            let mut wake = Some(wake);
-            around(&mut || wake.take().into_iter().for_each(Wake::wake));
-        }
+    /// Takes the next one out. Without the lock once this has returned.
+    pub fn next(&self) -> Option<Kept> {
+        let mut left = self.0.lock();
+        left.taken = left.taken.wrapping_add(1);
+        left.wakes.pop_front()
     }
 
     /// Takes all that is left.
     pub fn take(&self) -> Self {
         Self(Mutex::new(Left { wakes: mem::take(&mut self.0.lock().wakes), taken: 0 }))
-    }
-
-    /// Without the lock once this has returned.
-    fn next(&self) -> Option<Wake> {
-        let mut left = self.0.lock();
-        left.taken = left.taken.wrapping_add(1);
-        left.wakes.pop_front()
     }
 
     pub fn is_empty(&self) -> bool {

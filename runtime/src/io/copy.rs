@@ -225,7 +225,7 @@ impl Transfer {
             let read = self.poll_fill(cx, reader)?;
             if !self.buffer.is_empty() {
                 let Poll::Ready(n) = poll_write_some(writer, cx, self.buffer.filled(), self.copied)? else {
-                    // The copy waits for the reader, too. Otherwise it would not notice that the reader fails.
+                    // The copy waits for the reader, too. Else it would not notice that the reader fails.
                     ready!(self.poll_fill_up(cx, reader))?;
                     return Poll::Pending;
                 };

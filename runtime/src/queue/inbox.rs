@@ -116,8 +116,8 @@ impl<T: Linked> Inbox<T> {
                     // InboxTake.
                     let newer = inbox.take_waker();
                     if newer.is_some() {
-                        // The owner waits with the newer one. Its destructor is foreign code, and runs without
-                        // the lock.
+                        // The owner waits with the newer one. The destructor of the older one is foreign
+                        // code, and runs without the lock.
                         drop_quietly(std::mem::replace(&mut taken, newer));
                     }
                     false

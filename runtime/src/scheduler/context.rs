@@ -216,12 +216,12 @@ fn worker() -> *const Worker {
     CONTEXT.with(|context| context.worker.get())
 }
 
-/// Wakes `waker`, because a task was woken that its owner polls. In a dispatch a foreign waker is kept; see
-/// [`Worker::wake`].
+/// Wakes `waker`, because a task was woken that its owner polls. A panic goes no further. In a dispatch a
+/// foreign waker is kept; see [`Worker::wake`].
 pub fn wake(waker: Waker) {
     with_worker(|worker| match worker {
         Some(worker) => worker.wake(waker),
-        None => unwind::drop_quietly(unwind::catch(|| waker.wake())),
+        None => unwind::run_quietly(|| waker.wake()),
     });
 }
 

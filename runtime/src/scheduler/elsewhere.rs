@@ -46,7 +46,7 @@ impl Shared {
         self.run_apart(move |shared| shared.processor(index).waking.wake_rest())
     }
 
-    /// Wakes all of `wakes`, at the end of the runtime, when no monitor looks after this thread: if it is inside
+    /// Wakes all of `wakes` at the end of the runtime, when no monitor looks after this thread. If it is inside
     /// of a waker and some are left, another thread goes on with them. The caller keeps the state valid.
     pub fn wake_at_the_end(&self, wakes: Waking) {
         self.help_to_wake(&Arc::new(LastWakes { wakes, free: AtomicUsize::new(1) }));
@@ -54,9 +54,9 @@ impl Shared {
 
     /// For a thread that `free` counts.
     fn help_to_wake(&self, last: &Arc<LastWakes>) {
-        last.wakes.wake_rest_around(|wake| {
-            // Relaxed, all of them: the lock of `wakes` orders what matters, and one thread too many does no
-            // harm. If two threads begin a call at the same time, the second one starts a thread.
+        // Relaxed, all of them: the lock of `wakes` orders what matters, and one thread too many does no harm.
+        // Of threads that begin a call at the same time, the one that counts last starts a thread.
+        while let Some(kept) = last.wakes.next() {
             if last.free.fetch_sub(1, Relaxed) == 1 && !last.wakes.is_empty() {
                 last.free.fetch_add(1, Relaxed);
                 let shared = last.clone();
@@ -64,9 +64,9 @@ impl Shared {
                     last.free.fetch_sub(1, Relaxed);
                 }
             }
-            wake();
+            kept.wake();
             last.free.fetch_add(1, Relaxed);
-        });
+        }
         last.free.fetch_sub(1, Relaxed);
     }
 
@@ -103,19 +103,20 @@ impl Shared {
                 unsafe {
                     context::enter_runtime(handle.shared_ptr(), || context::enter_block_on(|| f(shared)))
                 };
-                shared.end_expected();
+                drop(Expecting::of(shared));
                 drop(handle);
                 exit.leave();
             }
         };
         self.config.start_helper(main).map(drop).inspect_err(|_| {
-            self.end_expected();
+            // The handler is foreign code, and this thread may not run it.
+            let report = Expecting::of(self).and_then(Expecting::end);
+            report.into_iter().for_each(|report| {
+                // Boxed, because `call_elsewhere` calls this function with a closure of its own.
+                let deliver: Box<dyn FnOnce() + Send> = Box::new(move || report.deliver());
+                self.call_elsewhere(deliver);
+            });
             exit.leave();
         })
-    }
-
-    /// What [`run_apart`](Self::run_apart) expected is over.
-    fn end_expected(&self) {
-        drop(Expecting::of(self));
     }
 }

@@ -103,8 +103,8 @@ pin_project! {
         handle: ManuallyDrop<Handle>,
         deadline: When,
         look: Look,
-        // `is_elapsed` has found by the clock that the deadline of a `reset` has passed. The next poll must not
-        // deny it. Relaxed: the flag guards no memory.
+        // `is_elapsed` has found by the clock that the deadline of a `reset` has passed. The next poll must
+        // not deny it. Relaxed: the flag guards no memory.
         noticed: AtomicBool,
         // The shard of the driver that `handle` keeps. Written before `entry` is registered there.
         shard: ShardRef,

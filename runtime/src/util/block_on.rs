@@ -239,6 +239,12 @@ mod tests {
     }
 
     #[test]
+    fn a_dispatch_may_call_the_waker_at_once_but_not_that_of_another_executor() {
+        block_on(woken_by(|waker| assert!(coop::wake_if_harmless(&waker))));
+        assert!(!coop::wake_if_harmless(Waker::noop()));
+    }
+
+    #[test]
     fn a_wake_that_comes_during_the_poll_is_kept_even_if_the_future_parks() {
         block_on(woken_by(|waker| {
             waker.wake();

@@ -159,8 +159,8 @@ impl Maker<'_> {
                 let is_single = b % 4 == 2 && self.on(Kind::Single);
                 let mut around = ctx.clone();
                 around.certain &= !early;
-                // A job that runs in place has no deque. Its calls then go to the runtime of the `block_on`, and
-                // do not see its task-local.
+                // A job that runs in place has no deque. Its calls then go to the runtime of the `block_on`,
+                // and do not see its task-local.
                 if ctx.maybe_in_place && !is_single {
                     return None;
                 }

@@ -124,8 +124,8 @@ impl Maker<'_> {
             }
             Awaited::Compute if self.on(Kind::Compute) => self.compute(at, ctx),
             Awaited::Endless if self.on(Kind::Endless) && ctx.alone && ctx.times == 1 => {
-                // A closure of a `join` may run on a worker, or on a plain thread. There a computation goes to
-                // the current runtime, perhaps behind the endless one.
+                // A closure of a `join` may run on a worker, or on a plain thread. On a plain thread a
+                // computation goes to the current runtime, perhaps behind the endless one.
                 if matches!(ctx.place, Place::Job(pool) if ctx.current != Some(pool)) {
                     return None;
                 }

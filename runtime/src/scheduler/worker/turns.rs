@@ -328,8 +328,9 @@ impl Worker {
         }
     }
 
-    /// As [`call_foreign`](Self::call_foreign), for a thread that may run nothing but its own computation: has
-    /// the foreign code called elsewhere. Only if the system refuses a thread, this thread calls the wakers.
+    /// As [`call_foreign`](Self::call_foreign), for a thread that may run nothing but its own computation.
+    /// Has the foreign code called elsewhere. Only if the system refuses a thread, this thread calls the
+    /// wakers.
     #[cold]
     pub(in crate::scheduler) fn call_foreign_elsewhere(&self) {
         self.stop_searching_if_so();
@@ -381,11 +382,12 @@ impl Worker {
         }
     }
 
-    /// Wakes `waker`. In a dispatch a foreign waker is [kept](Self::call_foreign) instead.
+    /// Wakes `waker`. A panic goes no further. In a dispatch a foreign waker is [kept](Self::call_foreign)
+    /// instead.
     pub fn wake(&self, waker: Waker) {
         match self.is_dispatching() {
             true => self.foreign.wake(waker),
-            false => unwind::drop_quietly(unwind::catch(|| waker.wake())),
+            false => unwind::run_quietly(|| waker.wake()),
         }
     }
 
