@@ -94,6 +94,7 @@ impl ForeignWakes {
 
     /// Keeps the waker that is cached for `direction`. The caller is WAKING there.
     #[cold]
+    #[inline(never)]
     pub fn keep_slot(&self, source: Arc<Source>, direction: Direction) {
         self.0.borrow_mut().push_back(Kept(Wake::Slot(source, direction)));
     }
