@@ -181,6 +181,12 @@ impl Runtime {
         unsafe { self.owned.cancel_idle(Self::seat()) }
     }
 
+    fn queue_idle(&self) {
+        // SAFETY: this thread is the worker of its seat.
+        let (idle, _) = unsafe { self.owned.claim_idle(Self::seat()) };
+        self.injector.push_batch(idle);
+    }
+
     /// `BeginShutdown`.
     fn begin(&self) {
         self.owned.close();
@@ -197,11 +203,14 @@ impl Runtime {
                     break;
                 }
                 Some(task) => task.cancel(),
-                None if has_looked => break,
-                None => {
+                None if !has_looked => {
                     has_looked = true;
-                    self.cancel_idle();
+                    self.queue_idle();
                 }
+                None => match self.take_injected() {
+                    Some(task) => task.cancel(),
+                    None => break,
+                },
             }
         }
         if self.fault != Fault::LeavesWithoutLending {

@@ -248,7 +248,7 @@ impl RootFuture<'_> {
                     return false;
                 }
                 is_over = true;
-                worker.cancel_idle();
+                worker.queue_idle();
             }
             // The tasks do not see the context that the frames below have set up.
             let run_tasks = || outside_of_computations(|| self.run_tasks(worker, is_over));

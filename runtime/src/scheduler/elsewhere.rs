@@ -73,12 +73,18 @@ impl Shared {
     /// Calls the deadlock handler on a thread of its own. Threads for blocking closures may all take part in
     /// the deadlock. Returns the report if the system refuses the thread. The caller keeps the state valid.
     pub fn deliver_apart(&self, report: Report) -> Option<Report> {
-        let report = Arc::new(Mutex::new(Some(report)));
-        let shared = report.clone();
+        self.run_apart_with(report, |_, report| report.deliver())
+    }
+
+    /// As [`run_apart`](Self::run_apart), for a function that consumes `value`. Returns `value` if the system
+    /// refuses the thread.
+    pub fn run_apart_with<T: Send + 'static>(&self, value: T, f: fn(&Shared, T)) -> Option<T> {
+        let value = Arc::new(Mutex::new(Some(value)));
+        let shared = value.clone();
         let take = move || shared.lock().take();
-        match self.run_apart(move |_| take().into_iter().for_each(Report::deliver)) {
+        match self.run_apart(move |state| take().into_iter().for_each(|value| f(state, value))) {
             Ok(()) => None,
-            Err(_) => report.lock().take(),
+            Err(_) => value.lock().take(),
         }
     }
 

@@ -1,12 +1,12 @@
 //! How a runtime ends, at any moment, without a panic and with nothing left over.
 //!
 //! 1. `BeginShutdown` ([`Shared::begin_shutdown`]): a spawn returns a handle that says cancelled. A task that
-//!    would wait for the first time is cancelled instead. The blocking pool drops the closures that no thread
-//!    is about to run. All workers are unparked. Wakes go on as before.
+//!    would wait for the first time is cancelled instead. All workers are unparked. Wakes go on as before. The
+//!    closures that no thread of the blocking pool is about to run are dropped, on a thread of their own.
 //! 2. `WindDown` ([`Worker::wind_down`]): a worker that returns from its poll or job leaves the usual loop.
-//!    It cancels the tasks in all queues, and the tasks in its table that wait for a wake, and runs the jobs
-//!    that are left. When it has nothing to do it *arrives*, and sleeps as usual. It is woken as usual, and
-//!    takes its arrival back before it looks for work.
+//!    It queues the tasks in its table that wait for a wake, cancels the tasks in all queues, and runs the
+//!    jobs that are left. When it has nothing to do it *arrives*, and sleeps as usual. It is woken as usual,
+//!    and takes its arrival back before it looks for work.
 //! 3. `CloseAll`: the last worker to arrive finds that nothing is visible and that no job is live. It refuses
 //!    all later jobs (`injected.rs`), and all workers leave.
 //! 4. `FinishTasks`: the last worker to leave makes the injector refuse newborn tasks, and their spawners
@@ -23,7 +23,14 @@
 //! cancelled, or for a computation. A worker that polls, runs a job, blocks, or waits for a latch has not
 //! arrived. So the other workers stay, asleep, and come for the work that it makes visible. If there is no
 //! other worker, a spare worker comes (`away/mod.rs`), also during the shutdown. External threads count as
-//! live jobs.
+//! live jobs. A worker arrives behind its park hook, and takes its arrival back before it calls the unpark
+//! hook and foreign wakers, because these, too, may need the others.
+//!
+//! *No task waits for a thread that cancels another.* The destructor of a task may wait for the end of another
+//! task, or need a lock that a poll further down on the stack holds. So the tasks that wait for a wake go into
+//! the injector, where every worker finds them, and a worker that blocks in a poll or a job cancels none
+//! ([`Shared::leave_tasks_to_cancel`]). Rejected: to claim a whole table and cancel one task after the other.
+//! No other thread can cancel those that come behind the first.
 //!
 //! *All workers leave in the end.* They arrive under one lock, so one of them is the last. The last one
 //! closes, unless something is visible or a job is live. If something is visible, the last worker sees to it
@@ -34,8 +41,8 @@
 //! *Nothing is left.* The last worker to arrive has seen everything that was visible before. A worker that
 //! takes work takes its arrival back first, so it has not arrived. Later only outside threads push: tasks,
 //! which `FinishTasks` handles, and jobs, which are refused; and foreign code that a worker calls on its way
-//! to sleep or back (a hook, a waker, a deadlock handler). Such a push goes into the worker's own queues,
-//! which that worker empties before it leaves.
+//! back from its last sleep (a hook, a waker, a deadlock handler). Such a push goes into the worker's own
+//! queues, which that worker empties before it leaves.
 //!
 //! # A thread that never leaves
 //! A thread may keep its job processor for good (`use_current_thread`). It runs no loop, so it never arrives,
@@ -72,7 +79,9 @@ use super::worker::Worker;
 use crate::driver::foreign::Waking;
 use crate::loom::sync::atomic::Ordering::SeqCst;
 use crate::loom::sync::atomic::fence;
+use crate::queue::IntrusiveList;
 use crate::scheduler::context;
+use crate::task::Header;
 
 impl Shared {
     /// `BeginShutdown`. Any thread may call this, any number of times.
@@ -89,13 +98,58 @@ impl Shared {
         self.away.pass();
         self.end_budgets();
         self.count_all_blocked();
-        if !self.config.is_pool {
-            // SAFETY: the caller's reference keeps the state.
-            unsafe { context::enter_runtime(self.ptr(), || blocking::close(self)) };
-        }
         self.unpark_all();
         // If all workers are away, a spare worker has to cancel the tasks that they wait for.
         self.fetch_strictly(Work::Task);
+        if !self.config.is_pool {
+            self.drop_apart(blocking::close(self));
+        }
+    }
+
+    /// Drops closures on a thread of its own. Their destructors may take their time, which the limit of a
+    /// shutdown counts, and may wait for what a `current_thread` runtime does next on the calling thread.
+    fn drop_apart(&self, closures: IntrusiveList<Header>) {
+        if closures.is_empty() {
+            return;
+        }
+        if let Some(closures) = self.run_apart_with(closures, blocking::cancel) {
+            // SAFETY: the caller's reference keeps the state.
+            unsafe { context::enter_runtime(self.ptr(), || blocking::cancel(self, closures)) };
+        }
+    }
+
+    /// Queues `tasks`, for any worker that winds down, which cancels them.
+    pub fn queue_to_cancel(&self, tasks: IntrusiveList<Header>) {
+        if !tasks.is_empty() {
+            self.injector.push_batch(tasks);
+            self.fetch_strictly(Work::Task);
+        }
+    }
+
+    /// The calling worker is about to block in a poll or a job, and the shutdown has begun. Has other threads
+    /// cancel the queued tasks, and those in the lent tables that wait for a wake: the workers that wind down
+    /// may have looked before the table was lent.
+    ///
+    /// Not on this stack, because the destructor of a task may need what the poll holds, a lock for example.
+    pub fn leave_tasks_to_cancel(&self) {
+        // SAFETY: (1) no table is claimed as the caller's own.
+        let (idle, _) = unsafe { self.owned.claim_idle(None) };
+        self.queue_to_cancel(idle);
+        if self.injector.is_empty() || !self.lacks_spare() {
+            return;
+        }
+        // All workers may be away, and no spare worker may come.
+        if self.run_apart(Self::cancel_injected).is_err() {
+            let cancel = || self.cancel_injected();
+            // SAFETY: (1) the current runtime is this one, which is borrowed.
+            unsafe { context::in_surroundings(self.current_on_threads(), cancel) };
+        }
+    }
+
+    fn cancel_injected(&self) {
+        while let Some(task) = self.injector.pop_task() {
+            task.cancel();
+        }
     }
 
     /// Unparks every worker, so that it looks whether there is something left to do.
@@ -167,25 +221,31 @@ impl Worker {
             self.stop_searching_if_so();
             self.processor().polling.clear();
             if self.seen_lent.replace(Some(lent)) != Some(lent) {
-                self.cancel_idle();
+                self.queue_idle();
             }
             if self.cancels_or_computes() || self.calls_left_wakers() {
                 continue;
             }
-            // If a mark were left, other threads would never see this worker as idle.
-            shared.void_marks_of(self.index());
+            // Foreign code needs the other workers, so this worker has not arrived while it runs any.
+            if !self.begins_park() {
+                continue;
+            }
             self.lend_table();
             if shared.away.arrive(|| shared.may_close()) {
+                break self.run_unpark_hook();
+            }
+            let has_slept = self.sleeps_if_idle();
+            let is_over = !shared.away.depart();
+            if !is_over {
+                self.take_table_back();
+            }
+            self.end_park(has_slept);
+            if is_over {
                 break;
             }
-            self.park();
-            if !shared.away.depart() {
-                break;
-            }
-            self.take_table_back();
         }
-        // A hook, a waker or a handler that was called on the way to the last sleep, or behind it, may have
-        // woken tasks. No other thread looks into this worker's queues any more.
+        // A waker that fired in the last sleep, or the unpark hook, may have woken tasks. No other thread looks
+        // into this worker's queues any more.
         while let Some(task) = self.own_queues().pop() {
             self.cancel_task(task);
         }

@@ -30,6 +30,7 @@ use crate::loom::cell::UnsafeCell;
 use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::AtomicBool;
 use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::queue::IntrusiveList;
 use crate::util::pad::CachePadded;
 use crate::util::rand::thread_below;
 use crate::util::slots::Slots;
@@ -203,7 +204,21 @@ impl Owned {
     /// # Safety
     /// 1. The caller is the worker of `own`.
     pub unsafe fn cancel_idle(&self, own: Option<usize>) -> usize {
-        let mut left = 0;
+        // SAFETY: (1).
+        let (mut claimed, left) = unsafe { self.claim_idle(own) };
+        while let Some(task) = claimed.pop_task() {
+            task.cancel();
+        }
+        left
+    }
+
+    /// As [`cancel_idle`](Self::cancel_idle), but leaves it to the caller to cancel the tasks that wait for a
+    /// wake. Returns those, and the number of the others.
+    ///
+    /// # Safety
+    /// 1. The caller is the worker of `own`.
+    pub unsafe fn claim_idle(&self, own: Option<usize>) -> (IntrusiveList<Header>, usize) {
+        let (mut claimed, mut left) = (IntrusiveList::new(), 0);
         for (i, table) in self.own.iter().enumerate() {
             let mut side = table.side.lock();
             if !side.is_lent && own != Some(i) {
@@ -211,19 +226,16 @@ impl Owned {
             }
             // SAFETY: the table is ours by (1), or is lent and its lock is held. The slots of ended tasks are
             // cleared. Every task in it is live, because its completer waits for the lock.
-            let claimed = unsafe {
+            unsafe {
                 table.clear_returned(&mut side);
-                table.tasks.with(|tasks| claim_idle(&*tasks, &mut left))
-            };
-            drop(side);
-            claimed.into_iter().for_each(Runnable::cancel);
+                table.tasks.with(|tasks| claim_idle(&*tasks, &mut claimed, &mut left));
+            }
         }
         for table in &self.shared {
             // SAFETY: tasks in the table are live while the lock is held.
-            let claimed = unsafe { claim_idle(&table.lock().tasks, &mut left) };
-            claimed.into_iter().for_each(Runnable::cancel);
+            unsafe { claim_idle(&table.lock().tasks, &mut claimed, &mut left) };
         }
-        left
+        (claimed, left)
     }
 }
 
@@ -248,13 +260,15 @@ impl WorkerTable {
     }
 }
 
-/// Claims the tasks that wait for a wake, marks the others, and adds the number of the others to `left`.
+/// Adds the tasks that wait for a wake to `claimed`, marks the others, and adds the number of the others to
+/// `left`.
 ///
 /// # Safety
 /// 1. The tasks are live.
-unsafe fn claim_idle(tasks: &Slots<Header>, left: &mut usize) -> Vec<Runnable> {
+unsafe fn claim_idle(tasks: &Slots<Header>, claimed: &mut IntrusiveList<Header>, left: &mut usize) {
+    let before = claimed.len();
     // SAFETY: (1).
-    let claimed: Vec<_> = tasks.iter().filter_map(|task| unsafe { Runnable::claim_idle(task) }).collect();
-    *left += tasks.len() - claimed.len();
-    claimed
+    let idle = tasks.iter().filter_map(|task| unsafe { Runnable::claim_idle(task) });
+    idle.for_each(|task| claimed.push_task(task));
+    *left += tasks.len() - (claimed.len() - before);
 }

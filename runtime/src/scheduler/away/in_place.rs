@@ -6,7 +6,6 @@ use std::panic::Location;
 use crate::coop;
 use crate::scheduler::call_sites::CallSite;
 use crate::scheduler::context;
-use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
 
 /// Runs `f`, which may block, while other threads do this worker's part. Nearly free if `f` is short and no
@@ -74,16 +73,6 @@ fn leave(worker: &Worker) {
     worker.leave_wakers();
     worker.expose();
     if worker.shared().lifecycle.has_begun() {
-        cancel_lent(worker.shared());
-    }
-}
-
-/// Cancels the idle tasks in the lent tables, because workers that wind down may have looked before the table
-/// was lent. Or there may be no other worker.
-fn cancel_lent(shared: &Shared) {
-    // SAFETY: `in_surroundings`: (1) the current runtime is `shared`, which is borrowed. `cancel_idle`: (1)
-    // no table is claimed as the caller's own.
-    unsafe {
-        context::in_surroundings(shared.current_on_threads(), || _ = shared.owned.cancel_idle(None));
+        worker.shared().leave_tasks_to_cancel();
     }
 }

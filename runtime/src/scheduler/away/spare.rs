@@ -33,6 +33,11 @@ impl Shared {
         is_called
     }
 
+    /// Whether a spare worker is needed, and could not be called so far.
+    pub fn lacks_spare(&self) -> bool {
+        self.away.read(|table| table.lacks_spare(0))
+    }
+
     /// Calls a spare worker if one is needed, while `waiting` workers wait for latches.
     pub(super) fn call_if_lacking(&self, table: &mut Table, waiting: usize) -> Option<Called> {
         if self.max_spares > 0 && table.lacks_spare(waiting) { self.call(table, None) } else { None }

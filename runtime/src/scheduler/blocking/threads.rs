@@ -37,10 +37,15 @@ where
     join
 }
 
-/// `BeginShutdown` of `lifecycle.rs`: drops the closures for which no thread is on its way, and has idle
-/// threads leave.
-pub fn close(shared: &Shared) {
-    end_all(shared, shared.blocking.queue.close(), Runnable::cancel);
+/// `BeginShutdown` of `lifecycle.rs`: has idle threads leave. Returns the closures for which no thread is on
+/// its way.
+pub fn close(shared: &Shared) -> IntrusiveList<Header> {
+    shared.blocking.queue.close()
+}
+
+/// Drops closures that were not run.
+pub fn cancel(shared: &Shared, closures: IntrusiveList<Header>) {
+    end_all(shared, closures, Runnable::cancel);
 }
 
 /// Queues a closure for a thread of the pool of `handle`. A pool that was closed cancels it.

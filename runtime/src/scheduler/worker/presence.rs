@@ -99,11 +99,15 @@ impl Worker {
         }
     }
 
-    /// Cancels the tasks that wait for a wake, in all tables that this thread may use: its own, the lent ones
-    /// and the shared ones. Marks the other tasks there, so that the owner of their `SCHEDULED` cancels them.
-    pub(in crate::scheduler) fn cancel_idle(&self) {
+    /// Queues the tasks that wait for a wake, in all tables that this thread may use: its own, the lent ones
+    /// and the shared ones. The shutdown has begun, so they are cancelled when they leave the queue. Marks the
+    /// other tasks there, so that the owner of their `SCHEDULED` cancels them.
+    ///
+    /// Any worker may take them, because the destructor of one may wait for the end of another.
+    pub(in crate::scheduler) fn queue_idle(&self) {
         // SAFETY: (1) this thread is the worker of its table, and `table` is `None` while the table is lent.
-        unsafe { self.shared().owned.cancel_idle(self.table()) };
+        let (idle, _) = unsafe { self.shared().owned.claim_idle(self.table()) };
+        self.shared().queue_to_cancel(idle);
     }
 
     pub(in crate::scheduler) fn take_table_back(&self) {

@@ -31,21 +31,32 @@ impl Worker {
         self.is_permanent() && is_relied_upon && self.linger.wait(shared, self.index)
     }
 
-    /// CountSleeper to SleepPark of `idle.rs`: sleeps until there is something to do.
-    pub(in crate::scheduler) fn park(&self) {
-        let shared = self.shared();
+    /// Sleeps until there is something to do.
+    pub(super) fn park(&self) {
+        if self.begins_park() {
+            let has_slept = self.sleeps_if_idle();
+            self.end_park(has_slept);
+        }
+    }
+
+    /// Calls the park hook. Returns false if the hook made work for this worker.
+    pub(in crate::scheduler) fn begins_park(&self) -> bool {
         if self.is_notified.replace(false) {
             self.processor().metrics.noops.add(1);
         }
         self.end_slices();
         self.processor().polling.clear();
-        shared.void_marks_of(self.index);
+        self.shared().void_marks_of(self.index);
+        self.run_park_hook()
+    }
+
+    /// CountSleeper to SleepPark of `idle.rs`: sleeps unless there is something to do. Runs no foreign code.
+    /// Returns whether it slept as a sleeper.
+    pub(in crate::scheduler) fn sleeps_if_idle(&self) -> bool {
+        let shared = self.shared();
         let role = self.ask_role();
-        if !self.run_park_hook() {
-            return;
-        }
         if self.samples() {
-            return self.run_unpark_hook();
+            return false;
         }
         let is_beside_sampler = self.sleeps_beside_sampler();
         if role != Role::Full {
@@ -55,11 +66,11 @@ impl Worker {
         if idle.is_job_posted() {
             // GetSleepy: the worker is sleepy now, and looks for work once more.
             idle.get_sleepy();
-            return self.run_unpark_hook();
+            return false;
         }
         let seen = idle.get_sleepy();
         if !idle.announce_sleep_unless(self.index, self.is_searching.get(), seen) {
-            return self.run_unpark_hook();
+            return false;
         }
         self.is_searching.set(false);
         // The role is asked for again, behind SleepFence. A thread that widens the role of a spare worker
@@ -80,8 +91,13 @@ impl Worker {
         // After the end of the sleep, also if the worker did not sleep after all. Before foreign code: if that
         // blocks, only the monitor finds it.
         shared.monitor.worker_woke(&shared.driver);
-        if sleeps {
-            self.call_foreign();
+        sleeps
+    }
+
+    /// The worker goes on: calls what is foreign, and the unpark hook.
+    pub(in crate::scheduler) fn end_park(&self, has_slept: bool) {
+        self.call_foreign();
+        if has_slept {
             if !self.is_permanent() {
                 self.sort_ring();
             }
@@ -259,7 +275,7 @@ impl Worker {
 
     /// Samples if it should. Returns whether it did: it has then parked for a short time, and is still a
     /// searcher.
-    pub(in crate::scheduler) fn samples(&self) -> bool {
+    fn samples(&self) -> bool {
         let shared = self.shared();
         let is_searcher = self.is_permanent() && self.is_searching.get();
         if !is_searcher || !self.sampling.would_sample(shared) || !shared.samplers.begin(self.index()) {
@@ -268,7 +284,6 @@ impl Worker {
         self.sleep_on_token(self.sampling.begin_sample());
         shared.samplers.end();
         shared.monitor.worker_woke(&shared.driver);
-        self.call_foreign();
         true
     }
 

@@ -338,10 +338,11 @@ impl Worker {
         self.deliver_elsewhere();
         let waking = &self.processor().waking;
         waking.add(&self.foreign);
-        self.has_left_wakers.set(false);
+        // If that helper is inside of one for long, and for those that come before the next helper: this
+        // thread calls what is left when it is back in its loop, and until then the monitor sees to them.
+        self.has_left_wakers.set(!waking.is_empty());
         let now = Instant::now();
-        // Each turn of the driver may bring some. Between two threads the monitor sees to them.
-        if !waking.is_empty() && self.no_helper_before.get().is_none_or(|until| now >= until) {
+        if self.has_left_wakers.get() && self.no_helper_before.get().is_none_or(|until| now >= until) {
             self.no_helper_before.set(Some(now + HELPER_INTERVAL));
             shared.wake_apart(self.index).unwrap_or_else(|_| self.call_wakers());
         }

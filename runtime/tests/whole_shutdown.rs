@@ -1,0 +1,272 @@
+//! Whole programs with a destructor, a hook or a waker that runs while their runtime ends, and needs something
+//! that the runtime still has to do. Each must end.
+
+mod support;
+
+use std::future::{Future, pending};
+use std::pin::{Pin, pin};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Context, Wake, Waker};
+use std::thread;
+use std::time::Duration;
+
+use runtime::parallel::{isolated, join, scope};
+use runtime::{Handle, Runtime, task, time};
+use support::{KINDS, LIMIT, build, builder, rounds, until, watchdog};
+
+/// Calls a closure when it is dropped.
+struct OnDrop<F: FnMut()>(F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
+/// Spawns a task that waits for ever and keeps `value`. Returns when it waits.
+fn keep(runtime: &Runtime, value: impl Send + 'static) {
+    let (begin, begun) = mpsc::channel();
+    runtime.spawn(async move {
+        let _value = value;
+        begin.send(()).unwrap();
+        pending::<()>().await
+    });
+    // For a runtime that only this thread drives.
+    runtime.block_on(task::yield_now());
+    begun.recv_timeout(LIMIT).unwrap();
+}
+
+fn until_shutdown(handle: &Handle) {
+    until("the shutdown has begun", || handle.spawn(pending::<()>()).is_finished());
+}
+
+struct Calls<F>(F);
+
+impl<F: Fn() + Send + Sync + 'static> Wake for Calls<F> {
+    fn wake(self: Arc<Self>) {
+        (self.0)();
+    }
+}
+
+#[track_caller]
+fn wait_with(waker: &Waker, future: Pin<&mut impl Future>) {
+    assert!(future.poll(&mut Context::from_waker(waker)).is_pending());
+}
+
+#[test]
+fn a_call_that_blocks_runs_no_destructor_of_another_task() {
+    let _watchdog = watchdog();
+    for spares in [0, 512] {
+        let runtime = builder(1).spare_workers(spares).build().unwrap();
+        let lock = Arc::new(Mutex::new(()));
+        let locks = lock.clone();
+        keep(&runtime, OnDrop(move || drop(locks.lock().unwrap())));
+        let (begin, begun) = mpsc::channel();
+        runtime.spawn(async move {
+            let guard = lock.lock().unwrap();
+            begin.send(()).unwrap();
+            until_shutdown(&Handle::current());
+            task::block_in_place(|| ());
+            drop(guard);
+        });
+        begun.recv_timeout(LIMIT).unwrap();
+        drop(runtime);
+    }
+}
+
+#[test]
+fn a_call_that_blocks_may_wait_for_the_end_of_another_task() {
+    let _watchdog = watchdog();
+    for spares in [0, 512] {
+        let runtime = builder(1).spare_workers(spares).build().unwrap();
+        let (begin, begun) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        keep(&runtime, end);
+        runtime.spawn(async move {
+            begin.send(()).unwrap();
+            until_shutdown(&Handle::current());
+            task::block_in_place(|| ended.recv().unwrap_err());
+        });
+        begun.recv_timeout(LIMIT).unwrap();
+        drop(runtime);
+    }
+}
+
+#[test]
+fn a_stack_that_unwinds_runs_no_destructor_of_another_task() {
+    let _watchdog = watchdog();
+    for _ in rounds(10) {
+        let runtime = build(2);
+        let was_panicking = Arc::new(AtomicBool::new(false));
+        for _ in 0..4 {
+            let was_panicking = was_panicking.clone();
+            let looks = move || {
+                was_panicking.fetch_or(thread::panicking(), SeqCst);
+            };
+            keep(&runtime, OnDrop(looks));
+        }
+        let (begin, begun) = mpsc::channel();
+        let handle = runtime.handle().clone();
+        runtime
+            .compute(move || {
+                let is_begun = AtomicBool::new(false);
+                let first = || {
+                    until("another thread has begun the second closure", || is_begun.load(SeqCst));
+                    begin.send(()).unwrap();
+                    until_shutdown(&handle);
+                    std::panic::resume_unwind(Box::new(()));
+                };
+                let second = || {
+                    is_begun.store(true, SeqCst);
+                    until_shutdown(&handle);
+                    // The first closure's stack waits meanwhile.
+                    thread::sleep(Duration::from_millis(5));
+                };
+                join(first, second)
+            })
+            .detach();
+        begun.recv_timeout(LIMIT).unwrap();
+        drop(runtime);
+        assert!(!was_panicking.load(SeqCst), "a task was dropped on a stack that unwinds");
+    }
+}
+
+/// One of the two pairs is in the order in which the one that waits is cancelled first.
+#[test]
+fn the_destructor_of_a_task_may_wait_for_another_task() {
+    let _watchdog = watchdog();
+    for workers in [1, 2] {
+        for marks in [true, false] {
+            let runtime = build(workers);
+            let waits = |ended: mpsc::Receiver<()>| {
+                OnDrop(move || match marks {
+                    true => task::block_in_place(|| _ = ended.recv()),
+                    false => _ = ended.recv(),
+                })
+            };
+            let (first, second) = (mpsc::channel::<()>(), mpsc::channel::<()>());
+            keep(&runtime, waits(first.1));
+            keep(&runtime, first.0);
+            keep(&runtime, second.0);
+            keep(&runtime, waits(second.1));
+            drop(runtime);
+        }
+    }
+}
+
+#[test]
+fn the_destructor_of_a_closure_that_is_not_run_may_wait_for_a_task() {
+    let _watchdog = watchdog();
+    for workers in KINDS {
+        let runtime = builder(workers).max_blocking_threads(1).build().unwrap();
+        let ((end, ended), (release, released)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
+        keep(&runtime, (end, release));
+        let (begin, begun) = mpsc::channel();
+        runtime.spawn_blocking(move || {
+            begin.send(()).unwrap();
+            _ = released.recv();
+        });
+        begun.recv_timeout(LIMIT).unwrap();
+        let waits = OnDrop(move || _ = ended.recv());
+        runtime.spawn_blocking(move || drop(waits));
+        drop(runtime);
+    }
+}
+
+#[test]
+fn a_shutdown_with_a_limit_waits_for_no_destructor_of_a_closure_that_is_not_run() {
+    let _watchdog = watchdog();
+    for workers in KINDS {
+        let runtime = builder(workers).max_blocking_threads(1).build().unwrap();
+        let ((end, ended), (release, released)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
+        let (begin, begun) = mpsc::channel();
+        runtime.spawn_blocking(move || {
+            begin.send(()).unwrap();
+            _ = released.recv();
+        });
+        begun.recv_timeout(LIMIT).unwrap();
+        let waits = OnDrop(move || _ = ended.recv());
+        runtime.spawn_blocking(move || drop(waits));
+        runtime.shutdown_timeout(Duration::from_millis(1));
+        drop((end, release));
+    }
+}
+
+/// The hook takes so long that the other worker has nothing left to do meanwhile.
+#[test]
+fn a_hook_that_runs_while_the_other_workers_end_finds_help() {
+    static ENDS: AtomicBool = AtomicBool::new(false);
+    let hook = || {
+        if ENDS.swap(false, SeqCst) {
+            thread::sleep(Duration::from_millis(50));
+            scope(|scope| {
+                let (send, receive) = mpsc::channel();
+                scope.spawn(move |_| send.send(()).unwrap());
+                task::block_in_place(|| receive.recv().unwrap());
+            });
+        }
+    };
+    let _watchdog = watchdog();
+    for is_park in [true, false] {
+        let mut builder = builder(2);
+        match is_park {
+            true => builder.on_thread_park(hook),
+            false => builder.on_thread_unpark(hook),
+        };
+        let runtime = builder.build().unwrap();
+        keep(&runtime, ());
+        ENDS.store(true, SeqCst);
+        drop(runtime);
+    }
+}
+
+/// Two timers of a worker that waits in an isolated region fire one after the other. The second waker waits
+/// for the next helper, and the runtime ends before that.
+#[test]
+fn wakers_that_a_region_has_left_are_called_at_the_end() {
+    let _watchdog = watchdog();
+    for gap in [Duration::ZERO, Duration::from_millis(3)] {
+        for _ in rounds(5) {
+            let runtime = builder(2).spare_workers(0).build().unwrap();
+            let context = runtime.enter();
+            let called = Arc::new(AtomicUsize::new(0));
+            let waker = |waits: bool| {
+                let called = called.clone();
+                let call = move || {
+                    called.fetch_add(1, SeqCst);
+                    if waits {
+                        until("both are called", || called.load(SeqCst) == 2);
+                    }
+                };
+                Waker::from(Arc::new(Calls(call)))
+            };
+            let at = time::Instant::now() + Duration::from_millis(50);
+            let mut first = pin!(time::sleep_until(at));
+            let mut second = pin!(time::sleep_until(at + gap));
+            wait_with(&waker(gap.is_zero()), first.as_mut());
+            wait_with(&waker(false), second.as_mut());
+            let begins = called.clone();
+            let computed = runtime.compute(move || {
+                let is_begun = AtomicBool::new(false);
+                let first = || {
+                    while !is_begun.load(SeqCst) {
+                        join(|| (), || ());
+                    }
+                };
+                let second = || {
+                    is_begun.store(true, SeqCst);
+                    until("the first waker is called", || begins.load(SeqCst) > 0);
+                    let end = at + gap + Duration::from_micros(500);
+                    while gap > Duration::ZERO && time::Instant::now() < end {}
+                };
+                isolated(|| join(first, second));
+            });
+            runtime.block_on(computed).unwrap();
+            drop(context);
+            drop(runtime);
+            // A helper may have been started before the end.
+            until("both are called", || called.load(SeqCst) == 2);
+        }
+    }
+}
