@@ -544,6 +544,30 @@ fn an_error_of_a_dropped_sync_is_told_by_the_next_flush() {
     }
 }
 
+/// As in Tokio, whose text the panic begins with.
+#[cfg(feature = "tokio-strict")]
+#[test]
+fn without_a_runtime_calls_panic_if_the_crate_is_as_strict_as_tokio() {
+    #[track_caller]
+    fn is_refused<F: Future>(call: F) {
+        let poll = std::panic::AssertUnwindSafe(|| drop(poll_once(call)));
+        let panic = std::panic::catch_unwind(poll).expect_err("it needs no runtime");
+        let text = support::text_of(&*panic);
+        assert!(text.starts_with("there is no reactor running"), "{text}");
+    }
+    let dir = Dir::new();
+    let path = dir.file("file", "hello");
+    is_refused(File::create_new(dir.join("new")));
+    is_refused(runtime::fs::read(&path));
+    is_refused(runtime::fs::copy(&path, dir.join("copy")));
+    let mut file = File::from_std(std::fs::File::options().read(true).write(true).open(&path).unwrap());
+    is_refused(file.read(&mut [0; 9]));
+    is_refused(file.write(b"j"));
+    assert_eq!(std::fs::read(&path).unwrap(), b"hello");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing was made");
+}
+
+#[cfg(not(feature = "tokio-strict"))]
 #[test]
 fn without_a_runtime_calls_are_made_here() {
     let dir = Dir::new();
