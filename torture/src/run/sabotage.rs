@@ -1,5 +1,6 @@
 //! What a program does wrong, so that a test sees that it is noticed.
 
+use std::hint::black_box;
 use std::mem::{ManuallyDrop, forget};
 use std::time::Duration;
 
@@ -34,7 +35,8 @@ impl Cx {
                 std::thread::spawn(|| std::thread::sleep(Duration::from_secs(3600)));
             }
             Some(Sabotage::Descriptor) => forget(std::fs::File::open("/dev/null")),
-            Some(Sabotage::Memory) => (0..10).for_each(|_| forget(Box::new([0_u64; 8]))),
+            // In a release build the compiler would leave out an allocation that nothing looks at.
+            Some(Sabotage::Memory) => (0..10).for_each(|_| forget(black_box(Box::new([0_u64; 8])))),
             Some(Sabotage::Compute) => {
                 let w = &self.w;
                 if crate::show::show(&w.program, &|_| String::new()).contains("compute, Await") {
