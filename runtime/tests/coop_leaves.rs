@@ -9,10 +9,11 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::task::Poll;
 
 use runtime::io::{AsyncReadExt, AsyncWriteExt};
 use runtime::net::{TcpListener, TcpStream};
-use runtime::sync::{Mutex, Notify, Semaphore, mpsc, oneshot};
+use runtime::sync::{Barrier, Mutex, Notify, Semaphore, mpsc, oneshot};
 use runtime::time::{Duration, Instant};
 use support::{build, watchdog};
 
@@ -182,6 +183,12 @@ yields! {
     notify_notified_owned: { let notify = Arc::new(Notify::new()); } {
         notify.notify_one();
         notify.clone().notified_owned().await;
+    }
+    barrier_wait_that_was_released_in_the_same_poll: { let barrier = Barrier::new(2); } {
+        let mut first = pin!(barrier.wait());
+        assert!(poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx).is_pending())).await);
+        assert!(barrier.wait().await.is_leader());
+        assert!(!first.await.is_leader());
     }
     time_sleep: {} {
         runtime::time::sleep(Duration::ZERO).await;

@@ -12,7 +12,7 @@
 
 use std::fmt;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use super::wait_list::{Outcome, WaitList, Waiter, release_in_batches};
 use crate::coop;
@@ -151,6 +151,7 @@ impl Future for Wait<'_> {
             unsafe { waiters.join(Pin::new_unchecked(waiter), Some(waker)) };
             return Poll::Pending;
         };
+        ready!(coop::poll_has_budget(cx));
         // SAFETY: (1) the waiter joined when it was made, and leaves only in `drop`.
         match unsafe { waiter.poll_outcome(waiters, cx) } {
             Poll::Ready(_) => {
