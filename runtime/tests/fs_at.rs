@@ -73,6 +73,12 @@ fn buffers_come_back_with_the_result() {
         // More than the system takes at once.
         let (count, parts) = file.write_vectored_at(vec![b"x"; 3000], 0).await;
         assert_eq!((count.unwrap(), parts.len()), (1024, 3000));
+        let empty_ones_first = [vec![""; 1024], vec!["y"; 1024], vec!["z"]].concat();
+        let (count, parts) = file.write_vectored_at(empty_ones_first, 1024).await;
+        assert_eq!((count.unwrap(), parts.len()), (1024, 2049));
+        let (count, _) = file.write_vectored_at(vec![""; 3000], 0).await;
+        assert_eq!(count.unwrap(), 0);
+        assert_eq!(std::fs::read(dir.join("file")).unwrap(), [[b'x'; 1024], [b'y'; 1024]].concat());
         let (count, parts) = file.read_vectored_at(vec![[0; 1]; 3000], 0).await;
         assert_eq!((count.unwrap(), parts.len()), (1024, 3000));
         assert!(parts[..1024].iter().all(|part| part == b"x"));

@@ -43,9 +43,11 @@ pub fn read_vectored_at(
     unsafe { preadv2(file, slices, count, signed(offset)?, flags) }
 }
 
-/// Writes the beginning of the first [`libc::UIO_MAXIOV`] of `slices`, at `offset`. Returns the number of
-/// bytes.
+/// Writes the beginning of `slices`, at `offset`. Returns the number of bytes. Uses at most
+/// [`libc::UIO_MAXIOV`] slices, from the first on that is not empty.
 pub fn write_vectored_at(file: &File, slices: &[IoSlice<'_>], offset: u64) -> io::Result<usize> {
+    // If the call got empty slices alone, it would return 0, which means that the file takes no more.
+    let slices = &slices[slices.iter().take_while(|slice| slice.is_empty()).count()..];
     let count = slices.len().min(libc::UIO_MAXIOV as usize);
     let offset = signed(offset)?;
     let (fd, slices) = (file.as_raw_fd(), slices.as_ptr());

@@ -224,7 +224,7 @@ impl File {
     ///
     /// It works as [`write_at`](Self::write_at), but [`max_buf_size`](Self::max_buf_size) is no limit here.
     /// The buffers are taken by value, so that a thread of the blocking pool can write them without a copy. A
-    /// call writes at most 1024 buffers.
+    /// call writes at most 1024 buffers, from the first on that is not empty.
     ///
     /// # Errors
     /// As for [`write_at`](Self::write_at). If no thread of the blocking pool could make the call, the
