@@ -4,15 +4,18 @@
 mod stall_support;
 mod support;
 
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use runtime::Runtime;
 use runtime::runtime::RuntimeMetrics;
 use stall_support::{Client, PING, Trap, WAYS, Way, assert_prompt, serve, stick, try_to_stick};
-use support::{Gate, builder, in_child, panic_of, text_of, threads, until, watchdog};
+use support::{
+    Gate, builder, in_child, panic_of, text_of, thread_number, threads, until, until_asleep, watchdog,
+};
 
 #[test]
 fn without_spare_workers_a_worker_that_sleeps_takes_over() {
@@ -108,6 +111,29 @@ fn a_stuck_task_that_panics_when_it_returns_ends_as_any_other() {
         thread::sleep(2 * keep_alive);
         assert_eq!((metrics.stall_count(), metrics.num_spare_workers()), (before, 0));
     }
+}
+
+/// An idle thread ends at once. A spare worker does not while a worker blocks, and sleeps meanwhile.
+#[test]
+fn a_spare_worker_that_is_needed_and_idle_sleeps_if_the_keep_alive_time_is_zero() {
+    let _watchdog = watchdog();
+    let parks = Arc::new(AtomicU64::new(0));
+    let mut builder = builder(1);
+    builder.thread_keep_alive(Duration::ZERO).on_thread_park({
+        let parks = parks.clone();
+        move || _ = parks.fetch_add(1, SeqCst)
+    });
+    let runtime = builder.build().unwrap();
+    let stuck = stick(&runtime, 1, Way::Blocks);
+    // The spare worker runs it, and has nothing to do then.
+    let number = runtime.block_on(runtime.spawn(async { thread_number() })).unwrap();
+    until_asleep(number);
+    let (before, start) = (parks.load(SeqCst), Instant::now());
+    thread::sleep(Duration::from_millis(50));
+    let parks = parks.load(SeqCst) - before;
+    assert!(parks < 5 + start.elapsed().as_millis() as u64 / 50, "{parks} sleeps in {:?}", start.elapsed());
+    stuck.end(&runtime);
+    until("the spare worker has left", || runtime.metrics().num_spare_workers() == 0);
 }
 
 #[test]

@@ -7,8 +7,9 @@ use crate::driver::foreign::ForeignWakes;
 use crate::scheduler::away::Role;
 use crate::scheduler::away::spare::LONGEST_SLEEP;
 
-/// How long a pool's worker sleeps before it looks for jobs that it may have overlooked. The sleep is so long
-/// that the look costs nothing.
+/// How long a pool's worker sleeps before it looks for jobs that it may have overlooked, and how long a spare
+/// worker sleeps at least before it asks whether it is needed. The sleep is so long that the look costs
+/// nothing.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
 /// Sleep.
@@ -169,8 +170,9 @@ impl Worker {
     fn longest_sleep(&self) -> Option<Duration> {
         match self.is_permanent() {
             true => self.shared().config.is_pool.then(|| self.time_to_look_again()),
-            // Then the spare worker asks again whether it is needed.
-            false => Some(self.shared().config.thread_keep_alive.min(LONGEST_SLEEP)),
+            // Then the spare worker asks again whether it is needed. If not, the monitor wakes it before
+            // (`dismiss_surplus`). With a keep-alive time of zero and no least sleep, it would spin.
+            false => Some(self.shared().config.thread_keep_alive.clamp(LOOK_AGAIN, LONGEST_SLEEP)),
         }
     }
 
