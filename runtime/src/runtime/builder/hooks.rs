@@ -128,7 +128,8 @@ impl Builder {
     /// Nothing is left if no task is in a queue, no timer is armed, no descriptor is registered, and no
     /// blocking closure and no `block_on` runs on a thread that is not marked. So a runtime that has a
     /// listener, or listens to signals, is never deadlocked. The runtime does not know a thread that only
-    /// holds a [`Handle`] or a waker; see [`parallel::blocking`](crate::parallel::blocking).
+    /// holds a [`Handle`] or a waker; see [`parallel::blocking`](crate::parallel::blocking). The thread that
+    /// reads [standard input](crate::io::stdin) is one of these.
     ///
     /// `f` is called once for each deadlock, and again only after a thread was marked or unmarked. It runs on
     /// the thread that was the last to fall asleep or to be marked. That thread holds no lock. It may be the
