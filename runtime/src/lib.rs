@@ -166,7 +166,7 @@ pub mod internals {
     }
 
     pub mod blocking {
-        pub use crate::scheduler::blocking::queue::{Next, PendingWake, PoolQueue, PoolThread};
+        pub use crate::scheduler::blocking::queue::{Next, PendingWake, PoolQueue, PoolThread, Refused};
     }
 
     pub mod stdio {

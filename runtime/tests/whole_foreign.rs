@@ -543,3 +543,92 @@ fn wakers_at_the_end_of_a_runtime_do_not_wait_for_each_other() {
         assert_eq!(called.load(SeqCst), 3);
     }
 }
+
+/// The idle thread takes the first closure, and has a thread come for the second one. The name of that thread
+/// waits for the first closure.
+#[test]
+fn a_name_does_not_wait_for_a_closure_that_has_its_thread() {
+    let _watchdog = watchdog();
+    for _ in rounds(50) {
+        static IS_ARMED: AtomicBool = AtomicBool::new(false);
+        static IS_DONE: AtomicBool = AtomicBool::new(false);
+        IS_ARMED.store(false, SeqCst);
+        IS_DONE.store(false, SeqCst);
+        let name = || {
+            until("the first closure runs", || !IS_ARMED.load(SeqCst) || IS_DONE.load(SeqCst));
+            "worker".to_owned()
+        };
+        let runtime = builder(1).thread_name_fn(name).build().unwrap();
+        let metrics = runtime.metrics();
+        runtime.block_on(runtime.spawn_blocking(|| ())).unwrap();
+        until("the thread is idle", || metrics.num_idle_blocking_threads() == 1);
+        IS_ARMED.store(true, SeqCst);
+        let (ran, runs) = mpsc::channel();
+        runtime.spawn_blocking(move || {
+            IS_DONE.store(true, SeqCst);
+            ran.send(()).unwrap();
+        });
+        let second = runtime.spawn_blocking(|| ());
+        runs.recv_timeout(LIMIT / 4).expect("the idle thread runs the first closure");
+        runtime.block_on(second).unwrap();
+    }
+}
+
+/// While a thread is named, a closure comes that an idle thread could run.
+#[test]
+fn a_name_that_takes_its_time_keeps_no_closure_from_an_idle_thread() {
+    let _watchdog = watchdog();
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    let (end, ended) = mpsc::channel::<()>();
+    let ended = Mutex::new(ended);
+    // The worker and the first thread for closures have their names at once.
+    let name = move || {
+        if ASKED.fetch_add(1, SeqCst) >= 2 {
+            _ = ended.lock().unwrap().recv();
+        }
+        "worker".to_owned()
+    };
+    let runtime = builder(1).thread_name_fn(name).build().unwrap();
+    let (release, released) = mpsc::channel::<()>();
+    let (begin, begun) = mpsc::channel();
+    let first = runtime.spawn_blocking(move || {
+        begin.send(()).unwrap();
+        _ = released.recv();
+    });
+    begun.recv_timeout(LIMIT).unwrap();
+    thread::scope(|scope| {
+        // A thread of its own, which may not be kept by the name, either.
+        let second = scope.spawn(|| runtime.spawn_blocking(|| ()));
+        until("the second thread is to be named", || ASKED.load(SeqCst) > 2);
+        drop(release);
+        runtime.block_on(first).unwrap();
+        let metrics = runtime.metrics();
+        until("the first thread is idle", || metrics.num_idle_blocking_threads() == 1);
+        let (ran, runs) = mpsc::channel();
+        runtime.spawn_blocking(move || ran.send(()).unwrap());
+        runs.recv_timeout(LIMIT / 4).expect("the idle thread runs the closure");
+        until("the caller does not wait for the name", || second.is_finished());
+        drop(end);
+        runtime.block_on(second.join().unwrap()).unwrap();
+    });
+}
+
+/// As above, but a closure wants the name.
+#[test]
+fn a_runtime_may_be_dropped_by_the_name_of_a_thread_for_blocking_closures() {
+    let _watchdog = watchdog();
+    static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
+    for workers in [0, 1] {
+        let name = || {
+            let runtime = RUNTIME.lock().unwrap().take();
+            drop(runtime);
+            "worker".to_owned()
+        };
+        let runtime = builder(workers).thread_name_fn(name).build().unwrap();
+        let handle = runtime.handle().clone();
+        *RUNTIME.lock().unwrap() = Some(runtime);
+        let (ran, runs) = mpsc::channel();
+        handle.spawn_blocking(move || ran.send(()).unwrap());
+        runs.recv_timeout(LIMIT).expect("its thread was on its way when the runtime was dropped");
+    }
+}

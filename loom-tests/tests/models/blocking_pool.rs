@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 
 use loom::sync::atomic::AtomicBool;
 use loom::sync::atomic::Ordering::{AcqRel, Relaxed};
-use runtime::internals::blocking::{self, PoolQueue, PoolThread};
+use runtime::internals::blocking::{self, PoolQueue, PoolThread, Refused};
 
 use super::item::{Item, Items};
 use super::once_built::model;
@@ -27,7 +27,7 @@ trait Protocol: Send + Sync + 'static {
     fn submit(&self, closure: usize) -> PendingWake;
     fn arrive(&self) -> PendingWake;
     fn next(&self, own: usize, is_overdue: bool) -> Next;
-    fn refused(&self) -> (PendingWake, Vec<usize>);
+    fn refused(&self, refused: Refused) -> (PendingWake, Vec<usize>);
     /// The numbers of threads, of idle threads, and of closures that wait.
     fn counts(&self) -> (usize, usize, usize);
 }
@@ -93,8 +93,8 @@ impl Protocol for Real {
         }
     }
 
-    fn refused(&self) -> (PendingWake, Vec<usize>) {
-        let (pending, mut closures) = self.queue.refused();
+    fn refused(&self, refused: Refused) -> (PendingWake, Vec<usize>) {
+        let (pending, mut closures) = self.queue.refused(refused);
         let closures = std::iter::from_fn(|| closures.pop_front()).map(|item| self.items.take(item));
         (self.pending(pending), closures.collect())
     }
@@ -119,7 +119,9 @@ struct Setting {
     blocks: bool,
     /// The number of starts that the system refuses.
     refusals: usize,
-    /// A thread that is started never comes back from its hook.
+    /// The number of threads that have arrived, as helpers, and cannot be named.
+    nameless: usize,
+    /// A thread that is started never comes back from its name or its hook.
     hangs: bool,
     /// The numbers of closures that the main thread and another thread submit.
     submits: (usize, usize),
@@ -132,6 +134,7 @@ const CALM: Setting = Setting {
     is_impatient: false,
     blocks: false,
     refusals: 0,
+    nameless: 0,
     hangs: false,
     submits: (1, 1),
 };
@@ -144,6 +147,7 @@ struct World<P> {
     // The rest is the model's own, so it uses no atomics and locks of loom's.
     threads: AtomicUsize,
     refusals: AtomicUsize,
+    nameless: AtomicUsize,
     started: Mutex<Vec<JoinHandle<Life>>>,
     /// The closures that failed.
     failed: Mutex<Vec<usize>>,
@@ -181,6 +185,7 @@ impl<P: Protocol> World<P> {
             tokens: (0..=setting.most).map(|_| AtomicBool::new(false)).collect(),
             threads: AtomicUsize::new(0),
             refusals: AtomicUsize::new(setting.refusals),
+            nameless: AtomicUsize::new(setting.nameless),
             started: Mutex::new(Vec::new()),
             failed: Mutex::new(Vec::new()),
         })
@@ -196,11 +201,8 @@ impl<P: Protocol> World<P> {
             PendingWake::Nothing => {}
             PendingWake::Wake(index) => _ = self.tokens[index].swap(true, AcqRel),
             PendingWake::Start => {
-                let is_refused = |left: usize| left.checked_sub(1);
-                if self.refusals.fetch_update(Relaxed, Relaxed, is_refused).is_ok() {
-                    let (pending, failed) = self.queue.refused();
-                    self.failed.lock().unwrap().extend(failed);
-                    return self.perform(pending);
+                if one_less(&self.refusals) {
+                    return self.refused(Refused::Coming);
                 }
                 let own = self.threads.fetch_add(1, Relaxed);
                 let world = self.clone();
@@ -210,6 +212,14 @@ impl<P: Protocol> World<P> {
         }
     }
 
+    fn refused(self: &Arc<Self>, refused: Refused) {
+        let (pending, failed) = self.queue.refused(refused);
+        self.failed.lock().unwrap().extend(failed);
+        self.perform(pending);
+    }
+
+    /// The helper that names a thread and the thread itself are one here: the one ends with the start of the
+    /// other.
     fn live(self: &Arc<Self>, own: usize, begin: Begin) -> Life {
         let mut taken = Vec::new();
         let mut is_impatient = self.setting.is_impatient && !matches!(begin, Begin::Woken { .. });
@@ -218,6 +228,10 @@ impl<P: Protocol> World<P> {
             self.perform(self.queue.arrive());
             if self.setting.hangs {
                 return Life { own, taken, end: End::Stuck };
+            }
+            if one_less(&self.nameless) {
+                self.refused(Refused::Starting);
+                return Life { own, taken, end: End::Gone };
             }
         }
         loop {
@@ -286,6 +300,11 @@ impl<P: Protocol> World<P> {
     }
 }
 
+/// Takes one from `left`. Returns whether there was one.
+fn one_less(left: &AtomicUsize) -> bool {
+    left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_ok()
+}
+
 fn check<P: Protocol>(setting: Setting, protocol: impl Fn(usize, usize) -> P + Send + Sync + 'static) {
     model(move || {
         let Setting { idle, working, submits: (main, other), .. } = setting;
@@ -336,6 +355,10 @@ const REFUSED_ONCE: Setting =
 
 /// A thread that was started hangs in its hook, while another runs out of work.
 const HOOKED: Setting = Setting { most: 2, working: 1, hangs: true, submits: (2, 0), ..CALM };
+/// A thread cannot be named while another runs out of work.
+const NAMELESS: Setting = Setting { most: 2, working: 1, nameless: 1, submits: (1, 1), ..CALM };
+/// The only thread cannot be named, but the next one can.
+const NAMELESS_ONCE: Setting = Setting { most: 2, nameless: 1, blocks: true, submits: (1, 1), ..CALM };
 
 macro_rules! models {
     ($($name:ident: $setting:expr;)*) => {
@@ -366,6 +389,8 @@ models! {
     an_idle_thread_comes_in_place_of_a_refused_one: REFUSED;
     a_refused_thread_is_asked_for_again: REFUSED_ONCE;
     a_thread_that_hangs_in_its_hook_keeps_no_closure: HOOKED;
+    another_thread_comes_in_place_of_one_that_cannot_be_named: NAMELESS;
+    a_thread_that_could_not_be_named_is_asked_for_again: NAMELESS_ONCE;
 }
 
 macro_rules! refused {
@@ -390,6 +415,7 @@ refused! {
     a_refused_thread_that_counts_as_coming: REFUSED_ONCE, RefusedForEver, "closures are left";
     a_thread_that_takes_a_closure_to_its_hook: HOOKED, TakesToHook, "closures are left";
     a_submitter_that_relies_on_a_thread_in_its_hook: HOOKED, ReliesOnHook, "closures are left";
+    a_thread_without_a_name_that_counts_as_starting: NAMELESS_ONCE, StartsForEver, "closures are left";
 }
 
 /// With real sleeping: a thread that was chosen wakes, sees the choice, and sees the closure.

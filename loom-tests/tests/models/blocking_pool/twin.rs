@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use loom::sync::Mutex;
 
-use super::{Next, PendingWake, Protocol};
+use super::{Next, PendingWake, Protocol, Refused};
 
 /// The bug that was put back.
 #[derive(Clone, Copy, PartialEq)]
@@ -28,6 +28,8 @@ pub enum Fault {
     TakesToHook,
     /// `ChooseIdle` wakes no thread while as many threads are starting as closures wait.
     ReliesOnHook,
+    /// `StartRefused` of a helper leaves the number of starting threads.
+    StartsForEver,
 }
 
 pub struct Twin {
@@ -160,9 +162,12 @@ impl Protocol for Twin {
         Next::Sleep
     }
 
-    fn refused(&self) -> (PendingWake, Vec<usize>) {
+    fn refused(&self, refused: Refused) -> (PendingWake, Vec<usize>) {
         let mut state = self.state.lock().unwrap();
-        state.is_coming = self.fault == Fault::RefusedForEver;
+        match refused {
+            Refused::Coming => state.is_coming = self.fault == Fault::RefusedForEver,
+            Refused::Starting => state.starting -= usize::from(self.fault != Fault::StartsForEver),
+        }
         state.threads -= 1;
         if state.threads == 0 {
             return (PendingWake::Nothing, state.closures.drain(..).collect());

@@ -266,7 +266,8 @@ impl Builder {
 
     /// Sets a function that names each thread when it is started.
     ///
-    /// Spare workers are named on a thread that is started for the call, because `f` may take its time.
+    /// Spare workers and threads for blocking closures are named on a thread that is started for the call,
+    /// because `f` may take its time.
     ///
     /// If `f` panics or the name contains NUL, the thread is not started, as if the system had refused it.
     ///

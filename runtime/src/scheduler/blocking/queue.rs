@@ -14,14 +14,17 @@
 //!   (none) ────────────▶ coming ────────────────────▶ working ─────────────────────▶ idle
 //!     ▲                   │  ▲ │                        ▲  ▲ ▲                       │ │ │
 //!     │                   │  │ └─ new ──▶ starting ─────┘  │ └─ keep-alive over, ─────┘ │ │
-//!     │                   │  │          (the user's hook)  │    but a closure is there  │ │
+//!     │                   │  │           (the user's code) │    but a closure is there  │ │
 //!     │                   │  └──────────── chosen: Wake, or to leave ──────────────────┘ │
 //!     │                   └── no closure: as a working one that finds none               │
 //!     └───────────────────────── keep-alive over; or the pool is closed ─────────────────┘
 //! ```
 //! A thread that was started calls the user's hook before it takes a closure. The hook may be slow. So
 //! meanwhile the thread counts as *starting* and not as coming, and the closure for which it was started
-//! stays where other threads can take it.
+//! stays where other threads can take it. The function of `thread_name_fn` may be slow, too, and comes before
+//! there is a thread. So a *helper*, a thread with a fixed name, is started first. It arrives in the new
+//! thread's place, makes the name as a starting thread, and starts the new thread, which goes on with the
+//! hook.
 //!
 //! One lock guards all of it: the closures, oldest first; the number of threads, with coming ones, and the
 //! number of starting ones; the idle threads, the one that became idle last on top; whether a thread is
@@ -50,12 +53,12 @@
 //! BecomeIdle      else become idle, on top of the others; unlock
 //! IdleSleep       sleep until chosen or the keep-alive time is over; TakeLock
 //!
-//! Arrive (a new thread)
+//! Arrive (a new thread, or its helper up to the name)
 //! NewArrives      lock; no thread is coming; it is starting; Choose
-//! NewBegins       unlock; do the pending wake; the user's hook; TakeLock
+//! NewBegins       unlock; do the pending wake; a name that the user makes; the user's hook; TakeLock
 //!
 //! Refused (the thread that could not start another)
-//! StartRefused    lock; no thread is coming; one thread less
+//! StartRefused    lock; no thread is coming, or, if it was the helper, one less is starting; one thread less
 //! FailClosures    no thread is left: take all closures, unlock; they fail
 //! IdleInstead     one is idle and closures wait: as ChooseIdle
 //!
@@ -79,13 +82,16 @@
 //! - `StartRefused` removes the mark as well. An idle thread comes in place of the refused one
 //!   (`IdleInstead`). It may have become idle, with no closure there, while the refused thread was coming;
 //!   then a closure came, and its submitter relied on the refused thread. If no thread is idle, all threads
-//!   work, and each comes to `TakeClosure` when its closure ends.
+//!   work or are starting, and each comes to `TakeClosure`.
+//! - `StartRefused` of a helper makes one starting thread less. The closure that relied on it goes to the
+//!   same threads.
 //!
 //! So a closure that waits is taken. A thread that is coming has only locks before it and, if it is new, the
-//! system and the hook. It takes the oldest closure. If it leaves others behind, the next thread is coming
-//! (`Choose`) before the first closure runs. By induction N closures that all wait for each other run at
-//! once, if the bound allows N threads. At the bound, a closure waits for another to end, which is what the
-//! bound means.
+//! system. Only a starting thread has the user's code before it, a name or a hook, and any thread may take
+//! the closure for which it was started. A thread takes the oldest closure. If it leaves others behind, the
+//! next thread is coming (`Choose`) before the first closure runs. By induction N closures that all wait for
+//! each other run at once, if the bound allows N threads. At the bound, a closure waits for another to end,
+//! which is what the bound means.
 //!
 //! **The race of a wake with the end of the keep-alive time.** A thread's sleep is over just as it is chosen.
 //! Choosing a thread takes it off the idle ones, under the lock, so `TakeLock` tells which came first. If the
@@ -119,6 +125,8 @@
 //! - *Several closures for one lock.* The second would wait behind the first, which may block.
 //! - *A wake for each closure while threads are idle*, as in Tokio. The submitter pays for it, more than for
 //!   all else.
+//! - *A name made by the thread that starts another.* That thread may have taken a closure. The name may wait
+//!   for this closure, or for one that an idle thread could run while the new thread is coming.
 //! - *The new thread fetches the next one*, so that a chain of starts costs no worker time. It would have to
 //!   take the mark along, and the closures would wait one start longer for each thread.
 //! - *Two queues, one to submit to and one to take from*, so that submitters and threads do not meet. The
@@ -141,7 +149,7 @@ use crate::util::pad::CachePadded;
 const COMING: u8 = 0;
 const WORKING: u8 = 1;
 const IDLE: u8 = 2;
-/// The thread is new, and in the user's hook.
+/// The thread is new, and in the user's hook; or it is yet to be named by the user's function.
 const STARTING: u8 = 3;
 
 /// The closures that wait and the threads of a pool. See the module's docs.
@@ -187,6 +195,15 @@ pub enum PendingWake {
     /// Starts a thread, whose first step is [`PoolQueue::arrive`]. If that fails, the caller calls
     /// [`PoolQueue::refused`].
     Start,
+}
+
+/// A thread that the system refuses, or that cannot be named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refused {
+    /// No thread has arrived in its place.
+    Coming,
+    /// A helper has.
+    Starting,
 }
 
 /// What a thread of the pool does next.
@@ -258,7 +275,8 @@ impl<T: Linked> PoolQueue<T> {
     }
 
     /// `NewArrives` for a thread that has just been started. The thread performs the pending wake, then
-    /// whatever may be slow. Then it comes to [`next`](Self::next) as a new [`PoolThread`].
+    /// whatever may be slow. Then it comes to [`next`](Self::next) as a new [`PoolThread`]. A helper starts
+    /// another thread, which does so.
     pub fn arrive(&self) -> PendingWake {
         let mut state = self.state.lock();
         state.is_coming = false;
@@ -293,9 +311,12 @@ impl<T: Linked> PoolQueue<T> {
 
     /// `StartRefused` to `IdleInstead`: the thread that was to be started will not come. Returns the closures
     /// that no thread will run.
-    pub fn refused(&self) -> (PendingWake, IntrusiveList<T>) {
+    pub fn refused(&self, refused: Refused) -> (PendingWake, IntrusiveList<T>) {
         let mut state = self.state.lock();
-        state.is_coming = false;
+        match refused {
+            Refused::Coming => state.is_coming = false,
+            Refused::Starting => state.starting -= 1,
+        }
         state.threads -= 1;
         if state.threads == 0 {
             return (PendingWake::Nothing, mem::replace(&mut state.closures, IntrusiveList::new()));
@@ -382,204 +403,4 @@ impl PoolThread {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::queue::intrusive_list::tests::{Item, Items};
-
-    struct World {
-        queue: PoolQueue<Item>,
-        items: Items,
-    }
-
-    impl World {
-        fn new(most: usize) -> Self {
-            Self { queue: PoolQueue::new(most), items: Items::new(8) }
-        }
-
-        fn submit(&self, closure: usize) -> PendingWake {
-            // SAFETY: each closure is submitted once, and `items` outlives the queue's use of them.
-            unsafe { self.queue.submit(self.items.at(closure)) }.expect("it is not closed")
-        }
-
-        /// A new thread that takes `closure`.
-        fn arrive(&self, closure: usize) -> (Arc<PoolThread>, PendingWake) {
-            let (pending, thread) = (self.queue.arrive(), PoolThread::new());
-            assert!(matches!(self.takes(&thread, closure), PendingWake::Nothing));
-            (thread, pending)
-        }
-
-        /// `thread` takes `closure`.
-        fn takes(&self, thread: &Arc<PoolThread>, closure: usize) -> PendingWake {
-            match self.queue.next(thread, false) {
-                Next::Run(item, pending) => {
-                    assert_eq!(self.items.take(item), closure);
-                    pending
-                }
-                other => panic!("{other:?}"),
-            }
-        }
-
-        fn falls_asleep(&self, thread: &Arc<PoolThread>) {
-            assert!(matches!(self.queue.next(thread, false), Next::Sleep));
-        }
-    }
-
-    fn is_wake_of(pending: PendingWake, thread: &Arc<PoolThread>) -> bool {
-        matches!(pending, PendingWake::Wake(other) if Arc::ptr_eq(&other, thread))
-    }
-
-    #[test]
-    fn one_thread_comes_at_a_time_and_each_fetches_the_next() {
-        let world = World::new(3);
-        assert!(matches!(world.submit(0), PendingWake::Start));
-        assert!((1..5).all(|closure| matches!(world.submit(closure), PendingWake::Nothing)));
-        let (first, pending) = world.arrive(0);
-        assert!(matches!(pending, PendingWake::Start));
-        // A thread is coming.
-        assert!(matches!(world.takes(&first, 1), PendingWake::Nothing));
-        let (second, pending) = world.arrive(2);
-        assert!(matches!(pending, PendingWake::Start));
-        let (third, pending) = world.arrive(3);
-        assert!(matches!(pending, PendingWake::Nothing), "the house is full");
-        assert!(matches!(world.takes(&second, 4), PendingWake::Nothing));
-        [&first, &third].iter().for_each(|thread| world.falls_asleep(thread));
-        // The last thread to become idle is the first to be chosen.
-        assert!(is_wake_of(world.submit(5), &third));
-        assert!(matches!(world.submit(6), PendingWake::Nothing));
-        assert!(is_wake_of(world.takes(&third, 5), &first));
-        let Counts { threads, idle, queued, wakes, starts } = world.queue.counts();
-        assert_eq!((threads, idle, queued, wakes, starts), (3, 0, 1, 2, 3));
-        assert!(world.queue.close().is_empty(), "its thread is on its way");
-        assert!(matches!(world.takes(&first, 6), PendingWake::Nothing));
-    }
-
-    #[test]
-    fn a_thread_that_lay_down_meanwhile_comes_in_place_of_a_refused_one() {
-        let world = World::new(2);
-        assert!(matches!(world.submit(0), PendingWake::Start));
-        let (thread, _) = world.arrive(0);
-        assert!(matches!(world.submit(1), PendingWake::Start));
-        assert!(matches!(world.takes(&thread, 1), PendingWake::Nothing));
-        world.falls_asleep(&thread);
-        assert!(matches!(world.submit(2), PendingWake::Nothing), "one is being started");
-        let (pending, failed) = world.queue.refused();
-        assert!(failed.is_empty() && is_wake_of(pending, &thread));
-        assert!(matches!(world.takes(&thread, 2), PendingWake::Nothing));
-        // The next submitter asks the system again.
-        assert!(matches!(world.submit(3), PendingWake::Start));
-        let (pending, failed) = world.queue.refused();
-        assert!(failed.is_empty() && matches!(pending, PendingWake::Nothing), "a thread works");
-        assert!(matches!(world.submit(4), PendingWake::Start));
-        // So does a thread that leaves others behind.
-        assert!(matches!(world.queue.refused(), (PendingWake::Nothing, _)));
-        assert!(matches!(world.takes(&thread, 3), PendingWake::Start));
-        assert!(matches!(world.queue.refused(), (PendingWake::Nothing, _)));
-        assert!(matches!(world.takes(&thread, 4), PendingWake::Nothing));
-        // Without a thread, the closures fail.
-        world.falls_asleep(&thread);
-        assert!(matches!(world.queue.next(&thread, true), Next::Leave));
-        assert!(matches!(world.submit(5), PendingWake::Start));
-        let (_, mut failed) = world.queue.refused();
-        assert_eq!(failed.pop_front(), Some(world.items.at(5)));
-        assert_eq!(world.queue.counts().threads, 0);
-    }
-
-    #[test]
-    fn the_end_of_the_keep_alive_time_and_a_choice_meet() {
-        let world = World::new(2);
-        assert!(matches!(world.submit(0), PendingWake::Start));
-        assert!(matches!(world.submit(1), PendingWake::Nothing));
-        let ((thread, _), (other, _)) = (world.arrive(0), world.arrive(1));
-        world.falls_asleep(&thread);
-        // Chosen before the end of its keep-alive time: it comes.
-        assert!(is_wake_of(world.submit(2), &thread));
-        assert!(matches!(world.queue.next(&thread, true), Next::Run(..)));
-        world.falls_asleep(&thread);
-        // Chosen for a closure that another took: it stays for another keep-alive time.
-        assert!(is_wake_of(world.submit(3), &thread));
-        assert!(matches!(world.takes(&other, 3), PendingWake::Nothing));
-        assert!(matches!(world.queue.next(&thread, true), Next::Sleep));
-        assert!(matches!(world.queue.next(&thread, true), Next::Leave));
-    }
-
-    #[test]
-    fn a_thread_in_its_hook_keeps_no_closure_and_stands_for_one() {
-        let world = World::new(4);
-        assert!(matches!(world.submit(0), PendingWake::Start));
-        let (worker, _) = world.arrive(0);
-        assert!(matches!(world.submit(1), PendingWake::Start));
-        assert!(matches!(world.queue.arrive(), PendingWake::Nothing), "it was started for that one");
-        let starting = PoolThread::new();
-        // Other closures get threads of their own.
-        assert!(matches!(world.submit(2), PendingWake::Start));
-        assert!(matches!(world.queue.arrive(), PendingWake::Nothing));
-        // The first thread that comes takes a closure.
-        assert!(matches!(world.takes(&worker, 1), PendingWake::Nothing));
-        assert!(matches!(world.takes(&worker, 2), PendingWake::Nothing));
-        world.falls_asleep(&worker);
-        // An idle thread comes sooner than a thread in its hook.
-        assert!(is_wake_of(world.submit(3), &worker));
-        assert!(matches!(world.takes(&starting, 3), PendingWake::Nothing));
-        world.falls_asleep(&starting);
-        world.falls_asleep(&worker);
-        assert_eq!(world.queue.counts().threads, 3);
-    }
-
-    #[test]
-    fn closures_whose_threads_are_on_their_way_outlive_the_close() {
-        let world = World::new(8);
-        assert!(matches!(world.submit(0), PendingWake::Start));
-        let (working, _) = world.arrive(0);
-        assert!(matches!(world.submit(1), PendingWake::Start));
-        assert!(matches!(world.queue.arrive(), PendingWake::Nothing));
-        let starting = PoolThread::new();
-        assert!(matches!(world.submit(2), PendingWake::Start));
-        assert!(matches!(world.submit(3), PendingWake::Nothing));
-        // One thread is in its hook, one is coming: two closures stay.
-        let mut left = world.queue.close();
-        assert_eq!(world.items.take(left.pop_front().unwrap()), 3);
-        assert!(left.is_empty());
-        assert!(matches!(world.takes(&starting, 1), PendingWake::Nothing));
-        // Another thread may take a closure, and no thread is fetched in its place.
-        assert!(matches!(world.takes(&working, 2), PendingWake::Nothing));
-        assert!(matches!(world.queue.arrive(), PendingWake::Nothing));
-        for thread in [PoolThread::new(), starting, working] {
-            assert!(matches!(world.queue.next(&thread, false), Next::Leave));
-        }
-        assert_eq!(world.queue.counts().threads, 0);
-    }
-
-    #[test]
-    fn a_closure_whose_thread_was_refused_after_the_close_is_taken_by_another_or_fails() {
-        let world = World::new(2);
-        assert!(matches!(world.submit(0), PendingWake::Start));
-        let (working, _) = world.arrive(0);
-        assert!(matches!(world.submit(1), PendingWake::Start));
-        assert!(world.queue.close().is_empty());
-        let (pending, failed) = world.queue.refused();
-        assert!(matches!(pending, PendingWake::Nothing) && failed.is_empty());
-        assert!(matches!(world.takes(&working, 1), PendingWake::Nothing));
-        assert!(matches!(world.queue.next(&working, false), Next::Leave));
-
-        let world = World::new(2);
-        assert!(matches!(world.submit(0), PendingWake::Start));
-        assert!(world.queue.close().is_empty());
-        let (_, mut failed) = world.queue.refused();
-        assert_eq!(world.items.take(failed.pop_front().unwrap()), 0);
-        assert_eq!(world.queue.counts().threads, 0);
-    }
-
-    #[test]
-    fn a_closed_crew_refuses_and_everybody_leaves() {
-        let world = World::new(2);
-        assert!(matches!(world.submit(0), PendingWake::Start));
-        let (thread, _) = world.arrive(0);
-        world.falls_asleep(&thread);
-        assert!(world.queue.close().is_empty());
-        assert!(!thread.sleep(None), "it was chosen, to leave");
-        assert!(matches!(world.queue.next(&thread, false), Next::Leave));
-        // SAFETY: it is refused.
-        assert!(unsafe { world.queue.submit(world.items.at(1)) }.is_none());
-        assert_eq!(world.queue.counts().threads, 0);
-    }
-}
+mod tests;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use super::queue::{Next, PendingWake, PoolThread};
+use super::queue::{Next, PendingWake, PoolThread, Refused};
 use crate::coop;
 use crate::driver::time;
 use crate::queue::IntrusiveList;
@@ -66,33 +66,55 @@ fn perform(handle: &Reference, pending: PendingWake) {
     match pending {
         PendingWake::Nothing => {}
         PendingWake::Wake(thread) => thread.wake(),
+        PendingWake::Start if handle.shared().config.thread_name.is_made() => start_named(handle),
         PendingWake::Start => {
-            if let Err(error) = start_thread(handle) {
-                thread_refused(handle, error);
+            if let Err(error) = start_thread(handle, arrive_and_run) {
+                thread_refused(handle, Refused::Coming, error);
             }
         }
+    }
+}
+
+/// Starts a thread whose name foreign code makes. Others rely on the calling thread: it may have taken a
+/// closure. They also rely on a thread that is coming. So a thread that is started for the call arrives in
+/// the new thread's place, and makes the name as a starting one.
+fn start_named(handle: &Reference) {
+    let reference = handle.clone();
+    let started = handle.shared().run_apart(move |shared| {
+        perform(&reference, shared.blocking.queue.arrive());
+        if let Err(error) = start_thread(&reference, run_closures) {
+            thread_refused(&reference, Refused::Starting, error);
+        }
+    });
+    if let Err(error) = started {
+        thread_refused(handle, Refused::Coming, error);
     }
 }
 
 /// Handles the refusal of a thread. If no thread is left, the closures in the queue fail. Otherwise they
 /// wait for a thread.
 #[cold]
-fn thread_refused(handle: &Reference, error: io::Error) {
-    let (pending, closures) = handle.shared().blocking.queue.refused();
+fn thread_refused(handle: &Reference, refused: Refused, error: io::Error) {
+    let (pending, closures) = handle.shared().blocking.queue.refused(refused);
     // This cannot be refused again: the pending wake starts no thread.
     perform(handle, pending);
     let error = Arc::new(error);
     end_all(handle.shared(), closures, |task| task.fail(Failure::Refused(error.clone())));
 }
 
-/// The life of a thread: it runs closures until none has come for the keep-alive time.
+/// The life of a thread that is coming.
+fn arrive_and_run(handle: &Reference) {
+    // A hook may be slow. So the next thread is fetched before the hook, and no closure is taken yet.
+    perform(handle, handle.shared().blocking.queue.arrive());
+    run_closures(handle);
+}
+
+/// The life of a thread that has arrived: it runs closures until none has come for the keep-alive time.
 fn run_closures(handle: &Reference) {
     let shared = handle.shared();
     let queue = &shared.blocking.queue;
     let hooks = &shared.config.hooks;
     let record = shared.blocking.records.enter();
-    // A hook may be slow. So the next thread is fetched before the hook, and no closure is taken yet.
-    perform(handle, queue.arrive());
     hooks.on_thread_start();
     let thread = PoolThread::new();
     let mut is_overdue = false;
@@ -115,7 +137,8 @@ fn run_closures(handle: &Reference) {
     shared.blocking.records.leave(&record);
 }
 
-fn start_thread(handle: &Reference) -> io::Result<()> {
+/// Starts a thread that calls `run`. Makes its name on the calling thread.
+fn start_thread(handle: &Reference, run: fn(&Reference)) -> io::Result<()> {
     let shared = handle.shared();
     let exit = shared.lifecycle.exit();
     exit.enter();
@@ -124,7 +147,7 @@ fn start_thread(handle: &Reference) -> io::Result<()> {
         let exit = exit.clone();
         move || {
             let exit = exit;
-            run_thread(handle);
+            run_thread(handle, run);
             exit.leave();
         }
     });
@@ -134,10 +157,10 @@ fn start_thread(handle: &Reference) -> io::Result<()> {
     started.map(drop)
 }
 
-fn run_thread(handle: Reference) {
+fn run_thread(handle: Reference, run: fn(&Reference)) {
     context::become_blocking(handle.shared_ptr());
     // SAFETY: (1) the handle keeps the runtime valid.
-    unsafe { context::enter_runtime(handle.shared_ptr(), || run_closures(&handle)) };
+    unsafe { context::enter_runtime(handle.shared_ptr(), || run(&handle)) };
 }
 
 fn run_closure(shared: &Shared, record: &Polling, task: NonNull<Header>) {
