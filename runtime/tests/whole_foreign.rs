@@ -7,14 +7,14 @@ use std::future::{Future, poll_fn};
 use std::mem::take;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use runtime::parallel::{isolated, join, mark_blocked};
+use runtime::parallel::{Deadlock, isolated, join, mark_blocked};
 use runtime::task::LocalSet;
-use runtime::{Builder, Runtime, task, time};
+use runtime::{Builder, Handle, Runtime, task, time};
 use support::{LIMIT, build, builder, rounds, thread_number, until, until_asleep, watchdog};
 
 /// A waker that calls `f`.
@@ -631,4 +631,39 @@ fn a_runtime_may_be_dropped_by_the_name_of_a_thread_for_blocking_closures() {
         handle.spawn_blocking(move || ran.send(()).unwrap());
         runs.recv_timeout(LIMIT).expect("its thread was on its way when the runtime was dropped");
     }
+}
+
+/// The last thread to fall asleep has run a blocking closure. The handler waits for another closure.
+#[test]
+fn a_deadlock_handler_may_wait_for_a_blocking_closure() {
+    let _watchdog = watchdog();
+    static HANDLE: OnceLock<Handle> = OnceLock::new();
+    let (end, ended) = mpsc::channel::<()>();
+    let end = Mutex::new(Some(end));
+    let handler = move |_: &Deadlock| {
+        let (ran, runs) = mpsc::channel();
+        HANDLE.get().unwrap().spawn_blocking(move || ran.send(()).unwrap());
+        runs.recv_timeout(LIMIT).expect("a thread runs the closure");
+        drop(end.lock().unwrap().take());
+    };
+    let runtime = builder(1).spare_workers(0).deadlock_handler(handler).build().unwrap();
+    HANDLE.set(runtime.handle().clone()).unwrap();
+    let worker = Arc::new(AtomicI32::new(0));
+    let marked = worker.clone();
+    let (begin, begun) = mpsc::channel();
+    runtime.spawn_blocking(move || {
+        begin.send(()).unwrap();
+        until("the task is marked", || worker.load(SeqCst) > 0);
+        until_asleep(worker.load(SeqCst));
+    });
+    begun.recv_timeout(LIMIT).unwrap();
+    let (done, is_done) = mpsc::channel();
+    runtime.spawn(async move {
+        let _mark = mark_blocked();
+        marked.store(thread_number(), SeqCst);
+        _ = ended.recv();
+        done.send(()).unwrap();
+    });
+    // This thread is in no `block_on`, which would count as a thread that may go on.
+    is_done.recv_timeout(LIMIT).unwrap();
 }

@@ -88,6 +88,19 @@ impl Shared {
         }
     }
 
+    /// As [`deliver_apart`](Self::deliver_apart). If the system refuses the thread, the threads are left that
+    /// the blocking pool has. If it has none, the report is lost.
+    pub fn deliver_elsewhere(&self, report: Report) {
+        self.deliver_apart(report).into_iter().for_each(|report| self.deliver_on_present(report));
+    }
+
+    /// For a caller to which the system has just refused a thread.
+    fn deliver_on_present(&self, report: Report) {
+        // SAFETY: (1) the caller keeps the state until this returns.
+        let handle = unsafe { Reference::new(self.ptr()) };
+        drop(blocking::spawn_on_present(&handle, move || report.deliver(), Location::caller()));
+    }
+
     /// Runs `f` on a thread that is started for it. The end of the runtime waits for that thread, and it
     /// counts as something under way (`deadlock.rs`). The caller keeps the state valid.
     ///
@@ -117,11 +130,7 @@ impl Shared {
         self.config.start_helper(main).map(drop).inspect_err(|_| {
             // The handler is foreign code, and this thread may not run it.
             let report = Expecting::of(self).and_then(Expecting::end);
-            report.into_iter().for_each(|report| {
-                // Boxed, because `call_elsewhere` calls this function with a closure of its own.
-                let deliver: Box<dyn FnOnce() + Send> = Box::new(move || report.deliver());
-                self.call_elsewhere(deliver);
-            });
+            report.into_iter().for_each(|report| self.deliver_on_present(report));
             exit.leave();
         })
     }

@@ -132,9 +132,10 @@ impl Builder {
     /// reads [standard input](crate::io::stdin) is one of these.
     ///
     /// `f` is called once for each deadlock, and again only after a thread was marked or unmarked. It runs on
-    /// the thread that was the last to fall asleep or to be marked. That thread holds no lock. It may be the
-    /// very thread that is needed once the deadlock is resolved, so `f` should not wait. The panic hook
-    /// reports a panic in `f`, and then the panic is swallowed.
+    /// the thread that was the last to fall asleep or to be marked, or on a thread that is started for the
+    /// call. That thread holds no lock. It may be the very thread that is needed once the deadlock is
+    /// resolved, so `f` should not wait. The panic hook reports a panic in `f`, and then the panic is
+    /// swallowed.
     ///
     /// # Examples
     /// ```

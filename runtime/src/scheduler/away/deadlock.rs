@@ -31,7 +31,8 @@
 //! DeadlockNothing  nothing to come: no task in any queue, no job that a sleeper could run, no timer, no
 //!                  descriptor, no closure
 //! DeadlockSame     DeadlockSleeps again: each is in the same sleep as then
-//! DeadlockTold     note that it is reported; give the lock back; call the handler
+//! DeadlockTold     note that it is reported; give the lock back; call the handler. If others rely on this
+//!                  thread, have another thread call it (`elsewhere.rs`)
 //! ```
 //! **No thread becomes awake unseen.** Every thread leaves its announced state before it acts. An unpark
 //! swaps the parker's word before it touches the thread (UnparkSwap). A sleeper that wakes by itself swaps

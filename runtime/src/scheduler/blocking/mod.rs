@@ -14,4 +14,4 @@ pub mod queue;
 mod threads;
 
 pub use pool::Pool;
-pub use threads::{cancel, close, spawn_on};
+pub use threads::{cancel, close, spawn_on, spawn_on_present};

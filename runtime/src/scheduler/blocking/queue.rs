@@ -36,6 +36,8 @@
 //! Submit (any thread)
 //! SubmitClosure   lock; append the closure; Choose
 //! SubmitWake      unlock; do the pending wake
+//! SubmitPresent   as SubmitClosure, if the system has just refused a thread to the caller: done only if there
+//!                 is a thread; Choose without ChooseNew
 //!
 //! Choose (under the lock)
 //! ChooseNobody    a thread is coming, or no closure waits, or the pool is closed: no pending wake
@@ -86,8 +88,10 @@
 //! - `StartRefused` of a helper makes one starting thread less. The closure that relied on it goes to the
 //!   same threads.
 //!
-//! So a closure that waits is taken. A thread that is coming has only locks before it and, if it is new, the
-//! system. Only a starting thread has the user's code before it, a name or a hook, and any thread may take
+//! - `SubmitPresent` is like `StartRefused`: the system has refused a thread.
+//!
+//! So a closure that waits is taken. A thread that is coming has only locks before it and, if it is new, or
+//! has found a deadlock just before its sleep, the system. Only a starting thread has the user's code before it, a name or a hook, and any thread may take
 //! the closure for which it was started. A thread takes the oldest closure. If it leaves others behind, the
 //! next thread is coming (`Choose`) before the first closure runs. By induction N closures that all wait for
 //! each other run at once, if the bound allows N threads. At the bound, a closure waits for another to end,
@@ -272,6 +276,21 @@ impl<T: Linked> PoolQueue<T> {
         // SAFETY: (1) is our (1), because a closure is popped before it is given out. (2) is our (2).
         unsafe { state.closures.push_back(closure) };
         Some(state.choose(self.most))
+    }
+
+    /// `SubmitPresent`: appends `closure` for a thread that is there or on its way. Returns `None` if there is
+    /// none, or if the queue is closed; then it has done nothing. Never returns [`PendingWake::Start`].
+    ///
+    /// # Safety
+    /// As for [`submit`](Self::submit).
+    pub unsafe fn submit_to_present(&self, closure: NonNull<T>) -> Option<PendingWake> {
+        let mut state = self.state.lock();
+        if state.is_closed || state.threads == 0 {
+            return None;
+        }
+        // SAFETY: as in `submit`.
+        unsafe { state.closures.push_back(closure) };
+        Some(state.choose(0))
     }
 
     /// `NewArrives` for a thread that has just been started. The thread performs the pending wake, then

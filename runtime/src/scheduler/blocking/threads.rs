@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use super::queue::{Next, PendingWake, PoolThread, Refused};
+use super::queue::{Next, PendingWake, PoolQueue, PoolThread, Refused};
 use crate::coop;
 use crate::driver::time;
 use crate::queue::IntrusiveList;
@@ -27,14 +27,34 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
+    let (task, join) = make_task(handle, f, site);
+    push(handle, task, PoolQueue::submit);
+    join
+}
+
+/// As [`spawn_on`], for a caller to which the system has just refused a thread. Starts no thread, and if the
+/// pool has none, drops `f`. So it drops no other closure.
+pub fn spawn_on_present<F, R>(handle: &Reference, f: F, site: &'static Location<'static>) -> JoinHandle<R>
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
+    let (task, join) = make_task(handle, f, site);
+    push(handle, task, PoolQueue::submit_to_present);
+    join
+}
+
+fn make_task<F, R>(handle: &Reference, f: F, site: &'static Location<'static>) -> (Runnable, JoinHandle<R>)
+where
+    F: FnOnce() -> R + Send + 'static,
+    R: Send + 'static,
+{
     let shared = handle.shared_ptr();
     // SAFETY: (1) `handle` is a reference.
     unsafe { Shared::retain(shared) };
     let future = BlockingTask::new(f);
     // SAFETY: (1) closure and result are `Send`; (2) the cell's reference was just taken.
-    let (task, join) = unsafe { task::new(future, Closures::of(shared), site) };
-    push(handle, task);
-    join
+    unsafe { task::new(future, Closures::of(shared), site) }
 }
 
 /// `BeginShutdown` of `lifecycle.rs`: has idle threads leave. Returns the closures for which no thread is on
@@ -48,14 +68,17 @@ pub fn cancel(shared: &Shared, closures: IntrusiveList<Header>) {
     end_all(shared, closures, Runnable::cancel);
 }
 
-/// Queues a closure for a thread of the pool of `handle`. A pool that was closed cancels it.
-fn push(handle: &Reference, task: Runnable) {
+/// [`PoolQueue::submit`], or [`PoolQueue::submit_to_present`], which has the same duties.
+type Submit = unsafe fn(&PoolQueue<Header>, NonNull<Header>) -> Option<PendingWake>;
+
+/// Queues a closure for a thread of the pool of `handle`. A closure that the queue refuses is cancelled.
+fn push(handle: &Reference, task: Runnable, submit: Submit) {
     let shared = handle.shared();
     hold_clock(shared);
     let task = task.into_raw();
     // SAFETY: (1) the task lives while its `SCHEDULED` is in the queue. (2) Its `SCHEDULED` was ours, so the
     // task is in no queue, and goes into this one with the task.
-    match unsafe { shared.blocking.queue.submit(task) } {
+    match unsafe { submit(&shared.blocking.queue, task) } {
         Some(pending) => perform(handle, pending),
         // SAFETY: (1) the closure was refused, so `SCHEDULED` is still ours.
         None => end(shared, || unsafe { Runnable::from_raw(task) }.cancel()),
@@ -126,8 +149,9 @@ fn run_closures(handle: &Reference) {
                 is_overdue = false;
             }
             Next::Sleep => {
-                // The last thread to fall asleep looks; see `scheduler/away/deadlock.rs`.
-                shared.report_deadlock();
+                // The last thread to fall asleep looks; see `scheduler/away/deadlock.rs`. Others rely on it:
+                // it may have been chosen already.
+                shared.find_deadlock().into_iter().for_each(|report| shared.deliver_elsewhere(report));
                 is_overdue = thread.sleep(Instant::now().checked_add(shared.config.thread_keep_alive));
             }
             Next::Leave => break,

@@ -130,10 +130,7 @@ impl Looks<'_> {
         let expecting = self.state.expect();
         let next = self.see_to_all(now);
         if let Some(report) = expecting.and_then(|expecting| expecting.end()) {
-            // If the system refuses the thread, the threads for blocking closures are left.
-            if let Some(report) = self.state.deliver_apart(report) {
-                self.state.call_elsewhere(move || report.deliver());
-            }
+            self.state.deliver_elsewhere(report);
         }
         next
     }

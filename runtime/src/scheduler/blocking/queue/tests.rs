@@ -180,6 +180,28 @@ fn a_thread_that_cannot_be_named_stands_for_no_closure() {
 }
 
 #[test]
+fn a_closure_for_present_threads_starts_none() {
+    let world = World::new(2);
+    // SAFETY: each closure is submitted once, and `items` outlives the queue's use of them.
+    let submit = |closure| unsafe { world.queue.submit_to_present(world.items.at(closure)) };
+    assert!(submit(0).is_none(), "there is no thread");
+    assert!(matches!(world.submit(1), PendingWake::Start));
+    assert!(matches!(submit(2), Some(PendingWake::Nothing)), "one is coming");
+    let (thread, pending) = world.arrive(1);
+    assert!(matches!(pending, PendingWake::Start));
+    assert!(matches!(world.queue.refused(Refused::Coming), (PendingWake::Nothing, _)));
+    assert!(matches!(submit(3), Some(PendingWake::Nothing)), "the thread works");
+    assert!(matches!(world.takes(&thread, 2), PendingWake::Start));
+    assert!(matches!(world.queue.refused(Refused::Coming), (PendingWake::Nothing, _)));
+    assert!(matches!(world.takes(&thread, 3), PendingWake::Nothing));
+    world.falls_asleep(&thread);
+    assert!(submit(4).is_some_and(|pending| is_wake_of(pending, &thread)));
+    assert!(world.queue.close().is_empty());
+    assert!(submit(5).is_none(), "it is closed");
+    assert!(matches!(world.takes(&thread, 4), PendingWake::Nothing));
+}
+
+#[test]
 fn closures_whose_threads_are_on_their_way_outlive_the_close() {
     let world = World::new(8);
     assert!(matches!(world.submit(0), PendingWake::Start));
