@@ -15,7 +15,10 @@ use std::time::{Duration, Instant};
 use runtime::parallel::{Deadlock, isolated, join, mark_blocked};
 use runtime::task::LocalSet;
 use runtime::{Builder, Handle, Runtime, task, time};
-use support::{LIMIT, build, builder, rounds, thread_number, until, until_asleep, watchdog};
+use support::{
+    HUGE_STACK, LIMIT, NoThreads, build, builder, has_shadow_memory, in_child, rounds, thread_number, until,
+    until_asleep, watchdog,
+};
 
 /// A waker that calls `f`.
 struct Calls<F>(F);
@@ -666,4 +669,55 @@ fn a_deadlock_handler_may_wait_for_a_blocking_closure() {
     });
     // This thread is in no `block_on`, which would count as a thread that may go on.
     is_done.recv_timeout(LIMIT).unwrap();
+}
+
+/// The hook for stalls wants a thread, and so do closures of the program. The system refuses all of these.
+#[test]
+fn the_monitor_drops_no_closure_of_the_program() {
+    static DROPPED: AtomicUsize = AtomicUsize::new(0);
+    static BY_MONITOR: AtomicUsize = AtomicUsize::new(0);
+
+    struct Looks;
+
+    impl Drop for Looks {
+        fn drop(&mut self) {
+            let is_monitor = thread::current().name() == Some("runtime-monitor");
+            DROPPED.fetch_add(1, SeqCst);
+            BY_MONITOR.fetch_add(is_monitor.into(), SeqCst);
+        }
+    }
+
+    let _watchdog = watchdog();
+    if has_shadow_memory() || !in_child("the_monitor_drops_no_closure_of_the_program", &[]) {
+        return;
+    }
+    let runtime = builder(1)
+        .spare_workers(0)
+        .thread_stack_size(HUGE_STACK)
+        .on_stall(|_| unreachable!("no thread runs it"))
+        .build()
+        .unwrap();
+    let _refused = NoThreads::begin();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(SeqCst) {
+                let looks = Looks;
+                drop(runtime.spawn_blocking(move || drop(looks)));
+            }
+        });
+        let metrics = runtime.metrics();
+        for _ in rounds(100) {
+            let (stalls, (end, ended)) = (metrics.stall_count(), mpsc::channel::<()>());
+            let stuck = runtime.spawn(async move { _ = ended.recv() });
+            let waits = runtime.spawn(async {});
+            until("the monitor tells the stall", || metrics.stall_count() > stalls);
+            let dropped = DROPPED.load(SeqCst);
+            until("closures come meanwhile", || DROPPED.load(SeqCst) > dropped + 100);
+            drop(end);
+            runtime.block_on(async { (stuck.await.unwrap(), waits.await.unwrap()) });
+        }
+        is_over.store(true, SeqCst);
+    });
+    assert_eq!(BY_MONITOR.load(SeqCst), 0);
 }

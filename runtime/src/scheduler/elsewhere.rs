@@ -24,16 +24,14 @@ struct LastWakes {
 
 impl Shared {
     /// Calls `f` on a thread for blocking closures. After the shutdown has begun there is none, and `f` is
-    /// dropped. The caller keeps the state valid.
+    /// dropped; likewise if the system refuses a thread. The caller keeps the state valid.
     #[track_caller]
     pub fn call_elsewhere(&self, f: impl FnOnce() + Send + 'static) {
         let site = Location::caller();
         // SAFETY: (1) the caller keeps the state until this returns.
         let handle = unsafe { Reference::new(self.ptr()) };
-        if !self.config.thread_name.is_made() {
-            return drop(blocking::spawn_on(&handle, f, site));
-        }
-        // The function that makes the name of a new thread is foreign, too.
+        // If the system refuses the thread for `f`, the thread that asked for it drops closures of the program
+        // that came meanwhile. Their destructors and the wakers of their handles are foreign, too.
         _ = self.run_apart(move |_| drop(blocking::spawn_on(&handle, f, site)));
     }
 
