@@ -336,8 +336,8 @@ impl Worker {
         self.stop_searching_if_so();
         let shared = self.shared();
         self.deliver_elsewhere();
+        self.show_wakers();
         let waking = &self.processor().waking;
-        waking.add(&self.foreign);
         // If that helper is inside of one for long, and for those that come before the next helper: this
         // thread calls what is left when it is back in its loop, and until then the monitor sees to them.
         self.has_left_wakers.set(!waking.is_empty());
@@ -359,7 +359,7 @@ impl Worker {
     fn leave_foreign(&self) {
         self.deliver_elsewhere();
         if !self.foreign.is_empty() {
-            self.processor().waking.add(&self.foreign);
+            self.show_wakers();
             self.has_left_wakers.set(true);
         }
     }
@@ -405,10 +405,19 @@ impl Worker {
     #[cold]
     fn call_what_is_foreign(&self) {
         self.stop_searching_if_so();
-        self.processor().waking.add(&self.foreign);
+        self.show_wakers();
         self.call_wakers();
         let report = self.report.borrow_mut().take();
         report.into_iter().for_each(Report::deliver);
+    }
+
+    /// Puts the wakers that were kept where other threads see them.
+    fn show_wakers(&self) {
+        self.processor().waking.add(&self.foreign);
+        if self.is_blocked() || self.is_marked() {
+            // The monitor may rest beside this worker.
+            self.shared().monitor.worker_woke(&self.shared().driver);
+        }
     }
 
     fn call_wakers(&self) {

@@ -92,14 +92,15 @@
 //! RestLooks  each worker shows its bit, or is    AwakeFence SeqCst fence
 //!            in a blocking call, or marked; a    AwakeWakes is_resting: swap it to false, unpark the
 //!            worker sleeps in the driver, and               monitor
-//!            no work is visible; else
-//!            is_resting = false, on              A worker that blocks no more, or whose last mark is
+//!            no work and no waker is visible;
+//!            else is_resting = false, on         A worker that blocks no more, or whose last mark is
 //! RestSleep  sleep until unparked                taken back
 //!                                                AwakeShow  `SayBack` of `away/mod.rs`, or the mark
 //!                                                           leaves the number; AwakeWakes
 //!
 //!                                                A worker that blocks, and sleeps on a latch meanwhile
 //!                                                AwakeShow  it leaves the driver; AwakeFence, AwakeWakes
+//!                                                AwakeShow  it has put foreign wakers there; the same
 //!
 //!                                                A thread that begins as a worker
 //!                                                AwakeShow  it was counted; AwakeFence, AwakeWakes
@@ -123,6 +124,8 @@
 //! - *Events.* The poller sleeps, or it blocks and waits for a latch there. In the second case it does
 //!   `AwakeFence` and `AwakeWakes` when it leaves the driver. If no worker is the poller, a sleeper is woken,
 //!   and finds the driver free.
+//! - *Foreign wakers.* A blocked worker that waits for a latch may keep some, and the first that it calls may
+//!   block. It does `AwakeFence` and `AwakeWakes` when it has put them there.
 //! - *Timers* on the wheel of a blocked worker: without the call, that worker might have woken for them. So
 //!   the worker in the driver is told of these timers, as by TokenTimerFence and TokenTimerRead of `park.rs`.
 //!   Timers that are registered later go to the wheel of foreign threads.

@@ -17,8 +17,8 @@ pub fn rest(state: &Shared) -> bool {
     let monitor = &state.monitor;
     monitor.is_resting.store(true, Relaxed);
     fence(SeqCst);
-    // A worker puts its wakers there before `SayBlocked`, which `is_blocked_in_order` acquires in `all_asleep`.
-    // A worker that sleeps in its loop has called all of them.
+    // A worker that sleeps or begins to block has put its wakers there before. A worker that blocks already
+    // does `AwakeFence` and `AwakeWakes` behind.
     let has_no_wakers = || state.processors.iter().all(|processor| processor.waking.is_empty());
     let rests =
         all_asleep(state) && has_no_wakers() && do_others_see_to_all(state) && !state.away.is_closed();
