@@ -13,6 +13,7 @@
 
 mod models {
     mod barrier;
+    mod behind;
     mod block_on;
     mod blocking;
     mod blocking_pool;
@@ -26,6 +27,7 @@ mod models {
     mod duplex;
     mod external;
     mod flag;
+    mod foreign;
     mod grant;
     mod idle;
     mod idle_jobs;

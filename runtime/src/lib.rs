@@ -176,7 +176,7 @@ pub mod internals {
 
     pub mod driver {
         pub use crate::driver::Driver;
-        pub use crate::driver::foreign::ForeignWakes;
+        pub use crate::driver::foreign::{ForeignWakes, Waking};
         pub use crate::driver::io::IoDriver;
         pub use crate::driver::time::TimeDriver;
         pub use crate::driver::time::entry::TimerEntry;

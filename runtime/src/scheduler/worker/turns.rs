@@ -297,7 +297,7 @@ impl Worker {
 
     /// Runs `f`, which wakes many tasks. The tasks are queued in order, without a notification for each.
     /// Foreign wakers are kept for [`call_foreign`](Self::call_foreign).
-    pub(in crate::scheduler) fn dispatch<R>(&self, f: impl FnOnce(&ForeignWakes) -> R) -> R {
+    pub fn dispatch<R>(&self, f: impl FnOnce(&ForeignWakes) -> R) -> R {
         let before = self.push_to.replace(PushTo::RingInDispatch);
         let result = f(&self.foreign);
         if self.push_to.replace(before) == PushTo::BehindInDispatch {
@@ -322,7 +322,7 @@ impl Worker {
     /// thread may rely on this worker meanwhile: it is in no number of `idle.rs`, holds no lock, and is not
     /// the poller.
     #[inline]
-    pub(in crate::scheduler) fn call_foreign(&self) {
+    pub fn call_foreign(&self) {
         if self.has_foreign() {
             self.call_what_is_foreign();
         }

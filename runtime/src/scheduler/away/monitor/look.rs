@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::WatchedWakers;
 use super::seen::{Counts, LONG, SAMPLE, Sample, Watched, is_asleep, moves_of};
 use crate::config::Stall;
 use crate::driver::time;
@@ -70,8 +71,7 @@ pub struct Looks<'a> {
     /// How many spare workers help with slow tasks.
     helpers: usize,
     helps_until: Instant,
-    /// The workers that had foreign wakers to call at the last look, and how many they had called.
-    with_wakers: Vec<(usize, u64)>,
+    wakers: WatchedWakers,
     /// Whether the last look saw tasks behind a stuck worker, and called a sleeping worker unless a worker
     /// searched.
     has_called: bool,
@@ -111,7 +111,7 @@ impl<'a> Looks<'a> {
             slow_since: now,
             helpers: 0,
             helps_until: now,
-            with_wakers: Vec::new(),
+            wakers: WatchedWakers::default(),
             has_called: false,
             has_called_for_jobs: false,
             moves: 0,
@@ -142,7 +142,7 @@ impl Looks<'_> {
         let is_any_still = self.watched.iter().any(|watch| watch.still > 0);
         let is_deserted = self.see_to_driver();
         let held = self.rescue(now);
-        self.see_to_wakers();
+        self.wakers.see_to(state);
         let waiting = self.waiting();
         let has_acted = self.relieve(now, waiting);
         self.keep_reserve(waiting);
@@ -275,18 +275,6 @@ impl Looks<'_> {
         }
         self.see_to_slow(now);
         is_any_held
-    }
-
-    /// Has foreign wakers called elsewhere if a worker has some at two looks, and has called none in between.
-    fn see_to_wakers(&mut self) {
-        let state = self.state;
-        let with_wakers = |index| state.processor(index).waking.taken().map(|taken| (index, taken));
-        let with_wakers: Vec<_> = state.processors.indices().filter_map(with_wakers).collect();
-        for &(index, _) in with_wakers.iter().filter(|seen| self.with_wakers.contains(seen)) {
-            // If the system refuses the thread, the next look tries again.
-            _ = state.wake_apart(index);
-        }
-        self.with_wakers = with_wakers;
     }
 
     /// Worker `index` has been still for long. If it polls a task, and its tick is still `tick`, this

@@ -139,18 +139,21 @@
 //! agree nor be told.
 //!
 //! In the files: `state.rs` (what other threads see of the monitor), `rest.rs` (its sleep for good),
-//! `seen.rs` (what it sees of one worker), `look.rs` (what it decides at a look, and does).
+//! `seen.rs` (what it sees of one worker), `wakers.rs` (the foreign wakers that wait), `look.rs` (what it
+//! decides at a look, and does).
 
 mod look;
 mod rest;
 mod seen;
 mod state;
+mod wakers;
 
 use std::ptr::NonNull;
 use std::time::Instant;
 
 pub use rest::rest;
 pub use state::Monitor;
+pub use wakers::WatchedWakers;
 
 use crate::scheduler::shared::Shared;
 use look::Looks;
