@@ -40,10 +40,6 @@ enum Fault {
     StaysFree,
     /// At the end, a thread that is started does not count.
     StartsUncounted,
-    /// Workers that wind down leave to the monitor what they had left to it.
-    LeavesAllToTheMonitor,
-    /// A worker that winds down calls the wakers of one worker after those of another.
-    CallsQueueByQueue,
 }
 
 #[derive(Default)]
@@ -85,11 +81,9 @@ struct Looks {
 }
 
 struct World {
-    /// Of two workers.
-    waking: [Waking; 2],
+    waking: Waking,
     /// The threads at the end that take wakers, and are not inside of one.
     free: AtomicUsize,
-    is_closed: AtomicBool,
     /// The waker that blocks for no time. Those below block for good.
     last: usize,
     /// Numbers that the model does not see.
@@ -99,11 +93,10 @@ struct World {
 }
 
 impl World {
-    fn new(fault: Fault, last: usize, waking: [Waking; 2]) -> Arc<Self> {
+    fn new(fault: Fault, last: usize, waking: Waking) -> Arc<Self> {
         Arc::new(Self {
             waking,
             free: AtomicUsize::new(1),
-            is_closed: AtomicBool::new(false),
             last,
             calls: (0..=last).map(|_| Count::new(0)).collect(),
             helpers: std::sync::Mutex::default(),
@@ -118,7 +111,7 @@ impl World {
     }
 
     fn add(&self, wakes: &[usize]) {
-        let mut left = self.waking[0].0.lock().unwrap();
+        let mut left = self.waking.0.lock().unwrap();
         if self.fault == Fault::AddsOver {
             left.wakes.clear();
         }
@@ -127,7 +120,7 @@ impl World {
 
     /// As `Waking::wake_rest`.
     fn wake_rest(&self) {
-        let waking = &self.waking[0];
+        let waking = &self.waking;
         match self.fault {
             Fault::TakesAll => {
                 let all = std::mem::take(&mut waking.0.lock().unwrap().wakes);
@@ -158,7 +151,7 @@ impl World {
 
     /// One look of the monitor.
     fn look(self: &Arc<Self>, looks: &mut Looks) {
-        let now = self.waking[0].taken();
+        let now = self.waking.taken();
         if now.is_some() && now == looks.seen && looks.helpers_left > 0 {
             looks.helpers_left = if self.fault == Fault::HelpsOnce { 0 } else { looks.helpers_left - 1 };
             self.start(|world| world.wake_rest());
@@ -181,8 +174,8 @@ impl World {
 
     /// As `Shared::help_to_wake`. The first waker returns, the others but the last block.
     fn help_at_the_end(self: &Arc<Self>) {
-        while let Some(waker) = self.waking[0].next() {
-            if self.counts_out() && !self.waking[0].is_empty() {
+        while let Some(waker) = self.waking.next() {
+            if self.counts_out() && !self.waking.is_empty() {
                 if self.fault != Fault::StartsUncounted {
                     self.free.fetch_add(1, Relaxed);
                 }
@@ -194,24 +187,6 @@ impl World {
             self.free.fetch_add(1, Relaxed);
         }
         self.free.fetch_sub(1, Relaxed);
-    }
-
-    /// A worker that winds down, once all have arrived.
-    fn wind_down(self: &Arc<Self>) {
-        self.is_closed.store(true, Relaxed);
-        match self.fault {
-            Fault::LeavesAllToTheMonitor => {}
-            Fault::CallsQueueByQueue => {
-                let all = || self.waking.iter().flat_map(|waking| iter::from_fn(|| waking.next()));
-                _ = all().all(|waker| self.call(waker, waker < self.last));
-            }
-            _ => {
-                // Each on a thread of its own, which is more than what the real code does.
-                let all: Vec<_> =
-                    self.waking.iter().flat_map(|waking| iter::from_fn(|| waking.next())).collect();
-                all.into_iter().for_each(|waker| self.start(move |world| _ = world.call(waker, true)));
-            }
-        }
     }
 
     fn assert_called(&self) {
@@ -226,7 +201,7 @@ impl World {
 /// A worker has left one waker for later, and calls it together with two others.
 fn wakers_behind_others(fault: Fault) {
     model(move || {
-        let world = World::new(fault, 2, [Waking::of(&[0]), Waking::default()]);
+        let world = World::new(fault, 2, Waking::of(&[0]));
         let worker = {
             let world = world.clone();
             thread::spawn(move || {
@@ -248,12 +223,12 @@ fn wakers_behind_others(fault: Fault) {
 /// A worker that blocks puts a waker there, while the monitor goes to rest.
 fn wakers_beside_a_rest(fault: Fault) {
     model(move || {
-        let world = World::new(fault, 0, [Waking::default(), Waking::default()]);
+        let world = World::new(fault, 0, Waking::default());
         let [is_resting, is_unparked] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
         let monitor = {
             let (world, is_resting) = (world.clone(), is_resting.clone());
             thread::spawn(move || {
-                let has_no_wakers = || world.waking[0].is_empty();
+                let has_no_wakers = || world.waking.is_empty();
                 let before = fault != Fault::AsksBeforeItRests || has_no_wakers();
                 is_resting.store(true, Relaxed);
                 fence(SeqCst);
@@ -282,27 +257,8 @@ fn wakers_beside_a_rest(fault: Fault) {
 /// The first waker returns, two block, and the last one waits behind them.
 fn last_wakes(fault: Fault) {
     model(move || {
-        let world = World::new(fault, 3, [Waking::of(&[0, 1, 2, 3]), Waking::default()]);
+        let world = World::new(fault, 3, Waking::of(&[0, 1, 2, 3]));
         world.help_at_the_end();
-        world.join_helpers();
-        world.assert_called();
-    });
-}
-
-/// Two workers have left wakers to the monitor, which ends.
-fn wakers_left_to_the_monitor(fault: Fault) {
-    model(move || {
-        let world = World::new(fault, 1, [Waking::of(&[0]), Waking::of(&[1])]);
-        let worker = {
-            let world = world.clone();
-            thread::spawn(move || world.wind_down())
-        };
-        let mut looks = Looks { seen: None, helpers_left: 1 };
-        while !world.is_closed.load(Relaxed) {
-            world.look(&mut looks);
-            thread::yield_now();
-        }
-        worker.join().unwrap();
         world.join_helpers();
         world.assert_called();
     });
@@ -313,7 +269,6 @@ fn a_twin_without_a_fault_passes() {
     wakers_behind_others(Fault::None);
     wakers_beside_a_rest(Fault::None);
     last_wakes(Fault::None);
-    wakers_left_to_the_monitor(Fault::None);
 }
 
 /// A twin for each fault, the model that must refuse it, and what the model says.
@@ -344,8 +299,4 @@ refused! {
     a_last_thread_that_asks_before_it_counts: last_wakes(AsksBeforeItCounts), "waker 3 is never called";
     a_last_thread_that_stays_free: last_wakes(StaysFree), "waker 2 is never called";
     a_last_thread_that_starts_another_one_uncounted: last_wakes(StartsUncounted), "waker 3 is never called";
-    a_worker_that_leaves_all_to_the_monitor_at_the_end: wakers_left_to_the_monitor(LeavesAllToTheMonitor),
-        "waker 0 is never called";
-    a_worker_that_calls_one_queue_after_the_other: wakers_left_to_the_monitor(CallsQueueByQueue),
-        "waker 1 is never called";
 }
