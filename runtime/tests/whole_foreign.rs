@@ -13,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use runtime::parallel::{Deadlock, isolated, join, mark_blocked};
+use runtime::sync::Notify;
 use runtime::task::LocalSet;
 use runtime::{Builder, Handle, Runtime, task, time};
 use support::{
@@ -720,4 +721,31 @@ fn the_monitor_drops_no_closure_of_the_program() {
         is_over.store(true, SeqCst);
     });
     assert_eq!(BY_MONITOR.load(SeqCst), 0);
+}
+
+/// Both timers of a runtime with one thread fire in one turn, and the waker that is called first runs the
+/// runtime until the other one is called.
+#[test]
+fn a_foreign_waker_may_drive_its_runtime_until_another_one_of_its_turn_is_called() {
+    let _watchdog = watchdog();
+    for (is_paused, is_reversed) in [(false, false), (false, true), (true, false), (true, true)] {
+        let mut builder = Builder::new_current_thread();
+        let runtime = Arc::new(builder.enable_all().start_paused(is_paused).build().unwrap());
+        let notify = Arc::new(Notify::new());
+        let drives = {
+            let (handle, notify) = (runtime.handle().clone(), notify.clone());
+            waker(move || handle.block_on(notify.notified()))
+        };
+        let notifies = {
+            let notify = notify.clone();
+            waker(move || notify.notify_one())
+        };
+        runtime.block_on(async {
+            let at = time::Instant::now() + Duration::from_millis(20);
+            let mut sleeps = [(); 2].map(|()| Box::pin(time::sleep_until(at)));
+            let wakers = if is_reversed { [&notifies, &drives] } else { [&drives, &notifies] };
+            sleeps.iter_mut().zip(wakers).for_each(|(sleep, waker)| wait_with(waker, sleep.as_mut()));
+            time::sleep_until(at + Duration::from_millis(1)).await;
+        });
+    }
 }

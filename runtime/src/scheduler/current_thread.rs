@@ -281,6 +281,9 @@ impl RootFuture<'_> {
     /// CountSleeper to SleepPark of `idle.rs`, for the only worker.
     fn sleep(&self, worker: &Worker, is_over: bool) {
         let shared = worker.shared();
+        if worker.calls_rest() {
+            return;
+        }
         if !worker.run_park_hook() {
             return;
         }

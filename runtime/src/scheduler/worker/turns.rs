@@ -373,6 +373,16 @@ impl Worker {
         has_left
     }
 
+    /// Inside of a foreign waker, on a runtime with one thread: calls the others. Returns whether there were
+    /// any.
+    pub(in crate::scheduler) fn calls_rest(&self) -> bool {
+        let has_rest = self.is_calling.get() && !self.processor().waking.is_empty();
+        if has_rest {
+            self.call_wakers();
+        }
+        has_rest
+    }
+
     /// Before the thread sleeps inside of a foreign waker, or of a job for which it has left some: has the
     /// others called elsewhere.
     #[inline]
