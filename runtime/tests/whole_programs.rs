@@ -406,33 +406,58 @@ fn a_child_job_of_a_worker_that_blocks_runs_beside_a_task_that_is_always_ready()
     }
 }
 
-#[test]
-fn a_computation_begins_beside_calls_that_threads_outside_make_without_a_pause() {
-    let _watchdog = watchdog();
-    // One worker: no thread outside runs its own calls. No spare worker, which would take the computation.
-    let runtime = builder(1).spare_workers(0).build().unwrap();
+/// Keeps a CPU for 1 ms.
+fn spin() {
+    let begin = std::time::Instant::now();
+    while begin.elapsed() < Duration::from_millis(1) {
+        std::hint::spin_loop();
+    }
+}
+
+/// Runs `f` while more threads than there are workers make `call` without a pause.
+fn beside_calls(call: impl Fn() + Sync, f: impl FnOnce()) {
     let (is_over, begun) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {
-                let _context = runtime.enter();
-                let spin = || {
-                    let begin = std::time::Instant::now();
-                    while begin.elapsed() < Duration::from_micros(200) {
-                        std::hint::spin_loop();
-                    }
-                };
                 while !is_over.load(SeqCst) {
-                    join(spin, spin);
+                    call();
                     begun.fetch_add(1, SeqCst);
                 }
             });
         }
         until("the calls are under way", || begun.load(SeqCst) > 100);
-        let computed = runtime.compute(|| 7);
-        assert_eq!(runtime.block_on(computed).unwrap(), 7);
+        f();
         is_over.store(true, SeqCst);
     });
+}
+
+#[test]
+fn a_computation_begins_beside_calls_that_threads_outside_make_without_a_pause() {
+    let _watchdog = watchdog();
+    // One worker: no thread outside runs its own calls. No spare worker, which would take the computation.
+    let runtime = builder(1).spare_workers(0).build().unwrap();
+    let call = || {
+        let _context = runtime.enter();
+        join(spin, spin);
+    };
+    beside_calls(call, || assert_eq!(runtime.block_on(runtime.compute(|| 7)).unwrap(), 7));
+}
+
+/// A scope whose body blocks until a job of the scope has run.
+fn wait_for_scope_job() {
+    scope(|scope| {
+        let (send, receive) = mpsc::channel();
+        scope.spawn(move |_| send.send(()).unwrap());
+        receive.recv().unwrap();
+    });
+}
+
+#[test]
+fn a_child_job_of_a_thread_that_blocks_runs_beside_calls_of_install_without_a_pause() {
+    let _watchdog = watchdog();
+    let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    beside_calls(|| pool.install(spin), || pool.install(wait_for_scope_job));
 }
 
 #[test]
@@ -481,4 +506,47 @@ fn a_job_of_a_worker_that_spins_for_it_runs_beside_tasks_that_are_always_ready()
     runtime.block_on(spins).unwrap();
     is_over.store(true, SeqCst);
     runtime.block_on(busy).unwrap();
+}
+
+#[test]
+fn a_child_job_of_a_thread_outside_that_blocks_runs_beside_tasks_that_are_always_ready() {
+    let _watchdog = watchdog();
+    let runtime = build(2);
+    let _context = runtime.enter();
+    let polls = Arc::new(AtomicUsize::new(0));
+    scope(|_| {
+        for _ in 0..4 {
+            let polls = polls.clone();
+            runtime.spawn(async move {
+                loop {
+                    polls.fetch_add(1, SeqCst);
+                    task::yield_now().await;
+                }
+            });
+        }
+        until("the workers are busy", || polls.load(SeqCst) > 100);
+        wait_for_scope_job();
+    });
+}
+
+#[test]
+fn a_child_job_that_a_waiter_in_a_region_leaves_runs_beside_tasks_that_are_always_ready() {
+    let _watchdog = watchdog();
+    let runtime = builder(2).spare_workers(0).build().unwrap();
+    let computed = runtime.compute(|| {
+        for _ in 0..4 {
+            runtime::spawn(async {
+                loop {
+                    task::yield_now().await;
+                }
+            });
+        }
+        let other = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let (send, receive) = mpsc::channel();
+        scope(|scope| {
+            scope.spawn(move |_| send.send(()).unwrap());
+            isolated(|| other.install(move || receive.recv().unwrap()));
+        });
+    });
+    runtime.block_on(computed).unwrap();
 }

@@ -182,6 +182,16 @@ impl Shared {
         self.away.is_any() || self.idle.has_waiters()
     }
 
+    /// Whether a thread may not come back to its child jobs, so that a worker that has other work takes them,
+    /// too: a hint. In a pool always, because no monitor finds a worker that blocks there.
+    pub fn are_child_jobs_left(&self) -> bool {
+        self.config.is_pool
+            || self.away.is_any()
+            || self.away.are_child_jobs_left()
+            || self.monitor.do_jobs_wait()
+            || self.external.count() > 0
+    }
+
     /// How many sleepers are left asleep for work that can wait: a hint. They are spare workers and external
     /// threads, as many as take part without being needed. A permanent worker is not among them, even if all
     /// spare workers are awake.

@@ -217,6 +217,12 @@ impl Away {
         OnChildJobs(self)
     }
 
+    /// Whether some thread [waits on top of child jobs](Self::wait_on_child_jobs): a hint.
+    pub fn are_child_jobs_left(&self) -> bool {
+        // Relaxed: see `wait_on_child_jobs`.
+        self.on_child_jobs.load(Relaxed) > 0
+    }
+
     pub fn counts(&self) -> SpareCounts {
         self.read(|table| SpareCounts {
             active: table.active.len(),
@@ -253,8 +259,7 @@ impl Away {
         self.read(|table| {
             let rank = table.active.iter().take_while(|&&active| active < index).count();
             let (waiting, waiting_spares) = waiting();
-            // Relaxed: see `wait_on_child_jobs`.
-            let are_child_jobs_left = table.full(waiting_spares) > 0 || self.on_child_jobs.load(Relaxed) > 0;
+            let are_child_jobs_left = table.full(waiting_spares) > 0 || self.are_child_jobs_left();
             if rank < table.full(waiting) {
                 if are_child_jobs_left { Role::Full } else { Role::Begins }
             } else if rank < table.needed(waiting) {

@@ -223,8 +223,9 @@ impl Worker {
         }
     }
 
-    /// Runs a job that the loop comes to only when no task is ready: one of this worker, or of a worker that
-    /// is away. Without this, tasks that are always ready would starve jobs.
+    /// Runs a job that the loop comes to only when nothing else is ready: one of this worker, or a child job
+    /// of a thread that may not come back to it. Without this, tasks that are always ready would starve jobs,
+    /// and injected jobs without a pause would starve child jobs.
     #[cold]
     #[inline(never)]
     fn run_job_that_waits(&self) {
@@ -236,13 +237,12 @@ impl Worker {
         }
     }
 
-    /// Runs a job that this worker or another one has left for long. Returns whether there was one.
+    /// Runs a job that this worker or another thread has left for long. Returns whether there was one.
     fn run_oldest_job(&self) -> bool {
         let Some(job_processor) = self.job_processor() else { return false };
         let detached =
             || if job_processor.detached.is_empty() { None } else { job_processor.detached.pop_front() };
-        let shared = self.shared();
-        let is_any_away = || shared.away.is_any() || shared.monitor.do_jobs_wait();
+        let steals = || self.shared().are_child_jobs_left() && self.ask_role().takes_any_task();
         // SAFETY: (1) the turns come between two polls, outside of jobs: the stack has no frame of a job, and
         // so there is no join job.
         let own = || unsafe { job_processor.pop(0) };
@@ -252,7 +252,7 @@ impl Worker {
             .take_overflow()
             .or_else(detached)
             .or_else(own)
-            .or_else(|| if is_any_away() && self.ask_role().takes_any_task() { steal() } else { None });
+            .or_else(|| if steals() { steal() } else { None });
         // SAFETY: (1) the job was just claimed.
         job.map(|job| unsafe { self.run_job(job) }).is_some()
     }
