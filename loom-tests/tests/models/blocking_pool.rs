@@ -357,8 +357,8 @@ const REFUSED_ONCE: Setting =
 const HOOKED: Setting = Setting { most: 2, working: 1, hangs: true, submits: (2, 0), ..CALM };
 /// A thread cannot be named while another runs out of work.
 const NAMELESS: Setting = Setting { most: 2, working: 1, nameless: 1, submits: (1, 1), ..CALM };
-/// The only thread cannot be named, but the next one can.
-const NAMELESS_ONCE: Setting = Setting { most: 2, nameless: 1, blocks: true, submits: (1, 1), ..CALM };
+/// The first thread cannot be named, but the next one can.
+const NAMELESS_ONCE: Setting = Setting { most: 2, nameless: 1, ..CALM };
 
 macro_rules! models {
     ($($name:ident: $setting:expr;)*) => {
