@@ -15,9 +15,9 @@
 //! **A waker that blocks keeps no other waker.** The worker takes one waker at a time out of [`Waking`],
 //! which other threads see. If two looks of the monitor find wakers there, and none was taken out in between,
 //! it starts a thread for them. If that one is inside of a waker for long, too, it starts another one. If a
-//! waker is about to sleep in the runtime, the worker itself starts one. A worker that has left wakers, because
-//! it waited in an isolated region or had claimed a job, calls what is left when it is back in its loop, also
-//! when it winds down. On a `current_thread` runtime no thread helps, so a `block_on` inside of a waker calls
+//! waker is about to sleep in the runtime, the worker itself starts one. A worker that has left wakers,
+//! because it waited in an isolated region or had claimed a job, calls what is left when it is back in its
+//! loop, also when it winds down. On a `current_thread` runtime no thread helps, so a `block_on` inside of a waker calls
 //! the others before it sleeps. Rejected: the threads for blocking
 //! closures. All of them may wait for these wakers.
 //!

@@ -87,15 +87,14 @@
 //!   work or are starting, and each comes to `TakeClosure`.
 //! - `StartRefused` of a helper makes one starting thread less. The closure that relied on it goes to the
 //!   same threads.
-//!
 //! - `SubmitPresent` is like `StartRefused`: the system has refused a thread.
 //!
 //! So a closure that waits is taken. A thread that is coming has only locks before it and, if it is new, or
-//! has found a deadlock just before its sleep, the system. Only a starting thread has the user's code before it, a name or a hook, and any thread may take
-//! the closure for which it was started. A thread takes the oldest closure. If it leaves others behind, the
-//! next thread is coming (`Choose`) before the first closure runs. By induction N closures that all wait for
-//! each other run at once, if the bound allows N threads. At the bound, a closure waits for another to end,
-//! which is what the bound means.
+//! has found a deadlock just before its sleep, the system. Only a starting thread has the user's code before
+//! it, a name or a hook, and any thread may take the closure for which it was started. A thread takes the
+//! oldest closure. If it leaves others behind, the next thread is coming (`Choose`) before the first closure
+//! runs. By induction N closures that all wait for each other run at once, if the bound allows N threads. At
+//! the bound, a closure waits for another to end, which is what the bound means.
 //!
 //! **The race of a wake with the end of the keep-alive time.** A thread's sleep is over just as it is chosen.
 //! Choosing a thread takes it off the idle ones, under the lock, so `TakeLock` tells which came first. If the

@@ -100,8 +100,8 @@ impl Worker {
     }
 
     /// Queues the tasks that wait for a wake, in all tables that this thread may use: its own, the lent ones
-    /// and the shared ones. The shutdown has begun, so they are cancelled when they leave the queue. Marks the
-    /// other tasks there, so that the owner of their `SCHEDULED` cancels them.
+    /// and the shared ones. The shutdown has begun, so they are cancelled when they leave the queue. Marks
+    /// the other tasks there, so that the owner of their `SCHEDULED` cancels them.
     ///
     /// Any worker may take them, because the destructor of one may wait for the end of another.
     pub(in crate::scheduler) fn queue_idle(&self) {
