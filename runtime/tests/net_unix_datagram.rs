@@ -273,6 +273,38 @@ fn a_receiver_that_goes_while_somebody_waits_for_room_is_an_error() {
 
 /// The system itself reports room at the peer of a connected socket. Of a pair, it is the sender's buffer
 /// that is full.
+/// The sender's own buffer limits it, not the queue of the receiver, which may read whenever the sender asks
+/// what is full.
+#[test]
+fn a_sender_to_a_receiver_that_is_connected_to_it_meets_no_error() {
+    block_on(async {
+        let folder = Folder::new();
+        let near = UnixDatagram::bind(folder.path("near")).unwrap();
+        let far = std_net::UnixDatagram::bind(folder.path("far")).unwrap();
+        far.connect(folder.path("near")).unwrap();
+        // A buffer of a few datagrams is full often.
+        socket2::SockRef::from(&near).set_send_buffer_size(1).unwrap();
+        let reader = std::thread::spawn(move || {
+            for round in 0.. {
+                if far.recv(&mut [0; 64]).unwrap() == 0 {
+                    return;
+                }
+                // Now and then the reader is slower than the sender.
+                for _ in 0..round % 1000 {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+        let path = folder.path("far");
+        for _ in 0..10_000 {
+            assert_eq!(near.send_to(&[1; 32], &path).await.unwrap(), 32);
+            assert_eq!(poll_fn(|cx| near.poll_send_to(cx, &[1; 32], &path)).await.unwrap(), 32);
+        }
+        assert_eq!(near.send_to(&[], &path).await.unwrap(), 0);
+        reader.join().unwrap();
+    });
+}
+
 #[test]
 fn a_connected_sender_waits_for_room_and_is_woken() {
     block_on(async {

@@ -217,7 +217,11 @@ impl UnixDatagram {
         loop {
             match self.io.async_io(Interest::WRITABLE, || attempt(&self.io, buf, &target)).await? {
                 Attempt::Sent(n) => return Ok(n),
-                Attempt::ReceiverFull => ReceiverWait::at(&target, self.io.handle())?.wait().await?,
+                Attempt::ReceiverFull => {
+                    if let Some(wait) = ReceiverWait::at(&target, self.io.handle())? {
+                        wait.wait().await?;
+                    }
+                }
             }
         }
     }
@@ -239,7 +243,7 @@ impl UnixDatagram {
                 Attempt::Sent(n) => return Poll::Ready(Ok(n)),
                 Attempt::ReceiverFull => {}
             }
-            let wait = ReceiverWait::at(&target, self.io.handle())?;
+            let Some(wait) = ReceiverWait::at(&target, self.io.handle())? else { continue };
             if wait.poll_wait(cx)?.is_pending() {
                 let polled = PolledWait { _wait: wait, waker: cx.waker().clone() };
                 let previous = self.receiver_wait.lock().replace(polled);
