@@ -313,7 +313,7 @@ pub(crate) fn spend() {
 }
 
 /// One operation taken from the budget. It is given back when this is dropped, unless the operation [made
-/// progress](RestoreOnPending::made_progress).
+/// progress](RestoreOnPending::made_progress), or the budget was used up inside of it.
 #[derive(Debug)]
 #[must_use]
 pub struct RestoreOnPending {
@@ -357,7 +357,13 @@ impl Drop for RestoreOnPending {
     #[inline]
     fn drop(&mut self) {
         if let Some(before) = self.before.get() {
-            STATE.with(|state| state.budget.set(Some(before)));
+            STATE.with(|state| {
+                // A refusal of a leaf future inside of this operation has put a count of refusals there. The
+                // count stays, because another executor is recognised by it.
+                if state.budget.get().is_none_or(|now| now <= BUDGET) {
+                    state.budget.set(Some(before));
+                }
+            });
         }
     }
 }

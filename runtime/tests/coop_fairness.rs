@@ -3,9 +3,10 @@
 mod support;
 
 use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::task::{Poll, ready};
+use std::task::{Context, Poll, Wake, Waker, ready};
 use std::time::Duration;
 
 use runtime::Runtime;
@@ -229,6 +230,57 @@ fn channels_and_timers_that_are_always_ready_yield() {
         assert!(runtime.block_on(task).unwrap(), "the other task ran in between");
         assert!(seen.load(SeqCst));
     });
+}
+
+#[derive(Default)]
+struct IsWoken(AtomicBool);
+
+impl Wake for IsWoken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// Polls `future` as another executor does in the poll of a task, until the executor would sleep.
+fn poll_until_asleep(mut future: Pin<&mut impl Future>) {
+    let is_woken = Arc::new(IsWoken::default());
+    let waker = Waker::from(is_woken.clone());
+    for _ in 0..100 {
+        assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        if !is_woken.0.swap(false, SeqCst) {
+            return;
+        }
+    }
+    panic!("the executor spins");
+}
+
+/// The future that another executor waits for takes an operation from the budget, and a leaf future inside of
+/// it one more.
+#[test]
+fn another_executor_sleeps_although_a_task_has_one_operation_left() {
+    for left in 0..3 {
+        let runtime = build(0);
+        let task = runtime.spawn(async move {
+            let (watched, _receiver) = runtime::sync::watch::channel(());
+            let (broadcast, _receiver) = runtime::sync::broadcast::channel::<()>(1);
+            let notify = Notify::new();
+            let mut of_watch = pin!(watched.closed());
+            let mut of_broadcast = pin!(broadcast.closed());
+            let mut nested = pin!(coop::cooperative(notify.notified()));
+            for wait in 0..3 {
+                runtime::task::yield_now().await;
+                for _ in left..128 {
+                    coop::consume_budget().await;
+                }
+                match wait {
+                    0 => poll_until_asleep(of_watch.as_mut()),
+                    1 => poll_until_asleep(of_broadcast.as_mut()),
+                    _ => poll_until_asleep(nested.as_mut()),
+                }
+            }
+        });
+        runtime.block_on(task).unwrap();
+    }
 }
 
 #[test]
