@@ -2,9 +2,12 @@
 
 mod support;
 
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 
 use runtime::Runtime;
 use runtime::time::{Duration, Instant, advance, pause, resume, sleep};
@@ -80,6 +83,23 @@ fn a_clock_paused_on_the_way_keeps_to_whole_milliseconds() {
         sleep(ms(100)).await;
         assert_eq!(start.elapsed(), ms(100));
     });
+}
+
+#[test]
+fn a_timer_from_before_the_pause_leaves_the_clock_at_a_whole_millisecond() {
+    // By chance, the timer of a round may be due at a whole millisecond.
+    for _ in 0..16 {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut early = pin!(sleep(ms(3)));
+            poll_fn(|cx| Poll::Ready(_ = early.as_mut().poll(cx))).await;
+            pause();
+            early.await;
+            let start = Instant::now();
+            sleep(ms(5)).await;
+            assert_eq!(start.elapsed(), ms(5));
+        });
+    }
 }
 
 #[test]

@@ -290,8 +290,8 @@ impl TimeDriver {
         Ok(())
     }
 
-    /// Moves a paused clock to the earliest deadline, if there is one and nothing inhibits it. Returns
-    /// whether the clock moved. Then a timer is due, and the caller fires it.
+    /// Moves a paused clock to the earliest deadline, rounded up to a millisecond, if there is one and
+    /// nothing inhibits it. Returns whether the clock moved. Then a timer is due, and the caller fires it.
     ///
     /// While the clock is paused, a park must not sleep for timers. It calls this instead, once nothing else
     /// is runnable.
@@ -304,7 +304,8 @@ impl TimeDriver {
         if earliest == Deadline::MAX {
             return false;
         }
-        self.clock.advance_to(earliest);
+        // A timer from before the pause may be due between two milliseconds.
+        self.clock.advance_to(self.rounded(earliest));
         true
     }
 
