@@ -728,7 +728,9 @@ fn the_monitor_drops_no_closure_of_the_program() {
 #[test]
 fn a_foreign_waker_may_drive_its_runtime_until_another_one_of_its_turn_is_called() {
     let _watchdog = watchdog();
-    for (is_paused, is_reversed) in [(false, false), (false, true), (true, false), (true, true)] {
+    for (is_paused, is_reversed, is_busy) in
+        [(false, false, false), (false, true, true), (false, false, true), (true, false, false)]
+    {
         let mut builder = Builder::new_current_thread();
         let runtime = Arc::new(builder.enable_all().start_paused(is_paused).build().unwrap());
         let notify = Arc::new(Notify::new());
@@ -745,6 +747,13 @@ fn a_foreign_waker_may_drive_its_runtime_until_another_one_of_its_turn_is_called
             let mut sleeps = [(); 2].map(|()| Box::pin(time::sleep_until(at)));
             let wakers = if is_reversed { [&notifies, &drives] } else { [&drives, &notifies] };
             sleeps.iter_mut().zip(wakers).for_each(|(sleep, waker)| wait_with(waker, sleep.as_mut()));
+            if is_busy {
+                runtime::spawn(async {
+                    loop {
+                        task::yield_now().await;
+                    }
+                });
+            }
             time::sleep_until(at + Duration::from_millis(1)).await;
         });
     }

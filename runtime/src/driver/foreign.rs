@@ -17,9 +17,9 @@
 //! it starts a thread for them. If that one is inside of a waker for long, too, it starts another one. If a
 //! waker is about to sleep in the runtime, the worker itself starts one. A worker that has left wakers,
 //! because it waited in an isolated region or had claimed a job, calls what is left when it is back in its
-//! loop, also when it winds down. On a `current_thread` runtime no thread helps, so a `block_on` inside of a waker calls
-//! the others before it sleeps. Rejected: the threads for blocking
-//! closures. All of them may wait for these wakers.
+//! loop, also when it winds down. On a `current_thread` runtime no thread helps, so a `block_on` inside of a
+//! waker calls the others itself (`current_thread.rs`). Rejected: the threads for blocking closures. All of
+//! them may wait for these wakers.
 //!
 //! A waker that is cached in a [`Source`] stays there. Its slot is WAKING until the waker was called
 //! (`io/readiness.rs`).

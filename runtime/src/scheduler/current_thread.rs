@@ -12,6 +12,10 @@
 //! `MainWoken` and `MainClears` are read-modify-writes of one word. Either `MainClears` finds the value that
 //! `MainWoken` set, or `MainWoken` acquires `MainClears`'s release, and `MainUnpark` sees `MainDrives`.
 //!
+//! **A `block_on` inside of a foreign waker keeps no other waker of its turn** (`driver/foreign.rs`). The
+//! nested call may wait for one of them, and no other thread calls them. So the nested call calls them, one
+//! after each poll of its future. When its future is ready, it leaves the rest to the frame below.
+//!
 //! **The core is not left unused.** One lock guards both steps of giving it back: putting the core down, and
 //! unparking a waiter. A waiter looks for the core under that lock before it sleeps.
 //!
@@ -257,9 +261,13 @@ impl RootFuture<'_> {
         }
     }
 
-    /// Runs a number of tasks, or sleeps if there are none. `is_over`: the tasks were cancelled after the
+    /// Runs a number of tasks, or sleeps if there are none. Inside of a foreign waker, it calls another waker
+    /// of that turn instead, as long as there are some. `is_over`: the tasks were cancelled after the
     /// shutdown began.
     fn run_tasks(&self, worker: &Worker, is_over: bool) {
+        if worker.calls_next_waker() {
+            return;
+        }
         if self.root.is_woken.load(SeqCst) {
             // Mostly the future has yielded.
             worker.has_yielded.set(true);
@@ -281,9 +289,6 @@ impl RootFuture<'_> {
     /// CountSleeper to SleepPark of `idle.rs`, for the only worker.
     fn sleep(&self, worker: &Worker, is_over: bool) {
         let shared = worker.shared();
-        if worker.calls_rest() {
-            return;
-        }
         if !worker.run_park_hook() {
             return;
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::identity::{COMPUTING, PushTo, TURNS_TO_JOB, Worker};
 use super::poll_begin::PollBegin;
-use crate::driver::foreign::ForeignWakes;
+use crate::driver::foreign::{ForeignWakes, Kept};
 use crate::loom::MEASURES_POLLS;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::scheduler::away::marks::Report;
@@ -373,14 +373,10 @@ impl Worker {
         has_left
     }
 
-    /// Inside of a foreign waker, on a runtime with one thread: calls the others. Returns whether there were
-    /// any.
-    pub(in crate::scheduler) fn calls_rest(&self) -> bool {
-        let has_rest = self.is_calling.get() && !self.processor().waking.is_empty();
-        if has_rest {
-            self.call_wakers();
-        }
-        has_rest
+    /// Inside of a foreign waker, calls the next one of its turn. Returns whether there was one.
+    pub(in crate::scheduler) fn calls_next_waker(&self) -> bool {
+        let next = if self.is_calling.get() { self.processor().waking.next() } else { None };
+        next.map(Kept::wake).is_some()
     }
 
     /// Before the thread sleeps inside of a foreign waker, or of a job for which it has left some: has the
