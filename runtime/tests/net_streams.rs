@@ -54,6 +54,33 @@ macro_rules! tests {
         }
 
         #[test]
+        fn a_write_to_a_peer_that_is_gone_is_an_error_and_raises_no_signal() {
+            // SAFETY: all zero is a valid set.
+            let [mut broken_pipe, mut raised] = unsafe { std::mem::zeroed::<[libc::sigset_t; 2]>() };
+            // SAFETY: the calls write to the set. A blocked signal stays with this thread, ignored or not.
+            unsafe {
+                libc::sigemptyset(&mut broken_pipe);
+                libc::sigaddset(&mut broken_pipe, libc::SIGPIPE);
+                libc::pthread_sigmask(libc::SIG_BLOCK, &broken_pipe, std::ptr::null_mut());
+            }
+            block_on(async {
+                let (mut near, far) = pair().await;
+                drop(far);
+                // TCP learns by the answer to the first bytes that the peer is gone.
+                while near.write(b"x").await.is_ok() {}
+                let slices = [IoSlice::new(b"a"), IoSlice::new(b"b")];
+                assert_eq!(near.write(b"x").await.unwrap_err().kind(), ErrorKind::BrokenPipe);
+                assert_eq!(near.write_vectored(&slices).await.unwrap_err().kind(), ErrorKind::BrokenPipe);
+                assert_eq!(near.try_write_vectored(&slices).unwrap_err().kind(), ErrorKind::BrokenPipe);
+            });
+            // SAFETY: the calls read and write the sets.
+            unsafe {
+                assert_eq!(libc::sigpending(&mut raised), 0);
+                assert_eq!(libc::sigismember(&raised, libc::SIGPIPE), 0);
+            }
+        }
+
+        #[test]
         fn a_peer_that_stops_writing_can_still_be_written_to() {
             block_on(async {
                 let (mut near, mut far) = pair().await;

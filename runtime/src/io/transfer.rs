@@ -44,6 +44,10 @@ pub(crate) trait ByteStream: mio::event::Source + AsRawFd {
     /// Writes the beginning of `bytes`, and returns the number of bytes.
     fn write(&self, bytes: &[u8]) -> io::Result<usize>;
 
+    /// Writes the beginning of `slices`, one after the other, and returns the number of bytes. Uses at most
+    /// the first [`libc::UIO_MAXIOV`] slices.
+    fn write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
+
     /// Tells the peer that nothing more will be written.
     fn shutdown_write(&self) -> io::Result<()>;
 }
@@ -70,6 +74,10 @@ impl ByteStream for mio::net::TcpStream {
         send(self, bytes)
     }
 
+    fn write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        send_vectored(self, slices)
+    }
+
     fn shutdown_write(&self) -> io::Result<()> {
         self.shutdown(Shutdown::Write)
     }
@@ -88,6 +96,10 @@ impl ByteStream for mio::net::UnixStream {
     #[inline]
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         send(self, bytes)
+    }
+
+    fn write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        send_vectored(self, slices)
     }
 
     fn shutdown_write(&self) -> io::Result<()> {
@@ -174,7 +186,8 @@ pub(crate) fn write(io: &impl AsRawFd, bytes: &[u8]) -> io::Result<usize> {
     result(count)
 }
 
-/// Sends the beginning of `bytes`, and returns the number of bytes.
+/// Sends the beginning of `bytes`, and returns the number of bytes. If the peer is gone, no signal is raised
+/// (`SIGPIPE`).
 #[inline]
 pub(crate) fn send(socket: &impl AsRawFd, bytes: &[u8]) -> io::Result<usize> {
     let nowhere = ptr::null_mut::<libc::c_void>();
@@ -183,6 +196,21 @@ pub(crate) fn send(socket: &impl AsRawFd, bytes: &[u8]) -> io::Result<usize> {
     // address, because the address has length zero.
     let count =
         unsafe { libc::syscall(libc::SYS_sendto, fd, start, len, libc::MSG_NOSIGNAL, nowhere, 0_usize) };
+    result(count)
+}
+
+/// Sends the beginning of `slices`, one after the other, as [`send`] does. Uses at most the first
+/// [`libc::UIO_MAXIOV`] slices.
+fn send_vectored(socket: &impl AsRawFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    // SAFETY: all zero is a valid value: no address, no slices, no control data.
+    let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+    message.msg_iov = slices.as_ptr().cast_mut().cast();
+    // The number's type depends on the C library.
+    message.msg_iovlen = slices.len().min(libc::UIO_MAXIOV as usize) as _;
+    let (fd, message) = (socket.as_raw_fd(), &raw const message);
+    // SAFETY: the arguments are those of `sendmsg`, because an `IoSlice` is laid out as an `iovec`. The call
+    // reads `message` and the memory that the first slices borrow, and writes nothing.
+    let count = unsafe { libc::syscall(libc::SYS_sendmsg, fd, message, libc::MSG_NOSIGNAL) };
     result(count)
 }
 
@@ -212,8 +240,9 @@ pub(crate) fn read_vectored(io: &impl AsRawFd, slices: &mut [IoSliceMut<'_>]) ->
     result(count)
 }
 
-/// Writes the beginning of `slices`, one after the other, and returns the number of bytes. Uses at most the
-/// first [`libc::UIO_MAXIOV`] slices.
+/// Writes the beginning of `slices` to any descriptor, one after the other, and returns the number of bytes.
+/// Uses at most the first [`libc::UIO_MAXIOV`] slices. If it is a socket or a pipe and the peer is gone, a
+/// signal is raised (`SIGPIPE`).
 #[inline]
 pub(crate) fn write_vectored(io: &impl AsRawFd, slices: &[IoSlice<'_>]) -> io::Result<usize> {
     let count = slices.len().min(libc::UIO_MAXIOV as usize);
@@ -301,17 +330,19 @@ mod tests {
         assert_eq!(receive_into(&other, &mut bytes).unwrap(), 5);
         assert_eq!(&bytes, b"hello...");
         let slices = vec![IoSlice::new(b"a"); 2 * libc::UIO_MAXIOV as usize];
-        assert_eq!(write_vectored(&one, &slices).unwrap(), libc::UIO_MAXIOV as usize);
-        assert_eq!(write_vectored(&one, &[]).unwrap(), 0);
+        assert_eq!(send_vectored(&one, &slices).unwrap(), libc::UIO_MAXIOV as usize);
+        assert_eq!(send_vectored(&one, &[]).unwrap(), 0);
         assert_eq!(receive_into(&other, &mut bytes).unwrap(), 8);
+        assert_eq!(write_vectored(&one, &slices[..8]).unwrap(), 8);
+        assert_eq!(write_vectored(&one, &[]).unwrap(), 0);
         let mut ones = [[b'.'; 1]; 2 * libc::UIO_MAXIOV as usize];
         let mut slices: Vec<_> = ones.iter_mut().map(|one| IoSliceMut::new(one)).collect();
         assert_eq!(read_vectored(&other, &mut slices[..5]).unwrap(), 5);
         drop(one);
         let rest =
             std::iter::from_fn(|| Some(read_vectored(&other, &mut slices).unwrap()).filter(|&n| n > 0));
-        assert_eq!(rest.sum::<usize>(), libc::UIO_MAXIOV as usize - 13, "and the end");
-        assert_eq!(ones.iter().filter(|one| **one == *b"a").count(), libc::UIO_MAXIOV as usize - 13);
+        assert_eq!(rest.sum::<usize>(), libc::UIO_MAXIOV as usize - 5, "and the end");
+        assert_eq!(ones.iter().filter(|one| **one == *b"a").count(), libc::UIO_MAXIOV as usize - 5);
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl<S: ByteStream> Registered<S> {
         // The system takes no more slices than this. With more slices, a short write proves nothing.
         let len = if bufs.len() > libc::UIO_MAXIOV as usize { 0 } else { len };
         self.poll_io_with(cx, Direction::Write, |event| {
-            Ok(self.written(event, transfer::write_vectored(self.io(), bufs)?, len))
+            Ok(self.written(event, self.io().write_vectored(bufs)?, len))
         })
     }
 
@@ -90,7 +90,7 @@ impl<S: ByteStream> Registered<S> {
     }
 
     pub(crate) fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.try_io(Interest::WRITABLE, || transfer::write_vectored(self.io(), bufs))
+        self.try_io(Interest::WRITABLE, || self.io().write_vectored(bufs))
     }
 
     /// Tells the peer that nothing more will be written. It is no error if the connection is gone.

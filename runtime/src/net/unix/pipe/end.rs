@@ -1,6 +1,6 @@
 //! The common part of both ends of a pipe.
 
-use std::io;
+use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -21,6 +21,10 @@ impl ByteStream for End {
     #[inline]
     fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         transfer::write(self, bytes)
+    }
+
+    fn write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+        transfer::write_vectored(self, slices)
     }
 
     /// Does nothing, because only closing ends a pipe.
