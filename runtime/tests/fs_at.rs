@@ -82,6 +82,12 @@ fn buffers_come_back_with_the_result() {
         let (count, parts) = file.read_vectored_at(vec![[0; 1]; 3000], 0).await;
         assert_eq!((count.unwrap(), parts.len()), (1024, 3000));
         assert!(parts[..1024].iter().all(|part| part == b"x"));
+        let empty_ones_first = [vec![vec![]; 1024], vec![vec![0; 1]; 1025]].concat();
+        let (count, parts) = file.read_vectored_at(empty_ones_first, 1024).await;
+        assert_eq!((count.unwrap(), parts.len()), (1024, 2049));
+        assert!(parts[1024..2048].iter().all(|part| part == b"y") && parts[2048] == [0]);
+        let (count, _) = file.read_vectored_at(vec![vec![]; 3000], 0).await;
+        assert_eq!(count.unwrap(), 0);
         let (count, _) = file.read_vectored_at(vec![[0; 1]], u64::MAX).await;
         assert_eq!(count.unwrap_err().kind(), ErrorKind::InvalidInput);
     });

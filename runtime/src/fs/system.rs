@@ -29,14 +29,17 @@ pub fn read_at(file: &File, bytes: &mut [MaybeUninit<u8>], offset: u64) -> io::R
     result(unsafe { libc::syscall(libc::SYS_pread64, fd, start, len, offset) })
 }
 
-/// Reads into the first [`libc::UIO_MAXIOV`] of `slices`, at `offset`. Returns the number of bytes. `flags`
-/// are those of `preadv2`.
+/// Reads into `slices`, at `offset`. Returns the number of bytes. Uses at most [`libc::UIO_MAXIOV`] slices,
+/// from the first on that is not empty. `flags` are those of `preadv2`.
 pub fn read_vectored_at(
     file: &File,
     slices: &mut [IoSliceMut<'_>],
     offset: u64,
     flags: libc::c_int,
 ) -> io::Result<usize> {
+    // If the call got empty slices alone, it would return 0, which means the end of the file.
+    let empty = slices.iter().take_while(|slice| slice.is_empty()).count();
+    let slices = &mut slices[empty..];
     let count = slices.len().min(libc::UIO_MAXIOV as usize);
     let slices = slices.as_mut_ptr().cast::<libc::iovec>();
     // SAFETY: (1) an `IoSliceMut` is laid out as an `iovec`, and borrows its bytes exclusively.

@@ -177,7 +177,8 @@ impl File {
     /// buffers.
     ///
     /// Each buffer is filled to its length before the next. The buffers are taken by value, so that a thread
-    /// of the blocking pool can fill them without a copy. A call fills at most 1024 buffers, of any length.
+    /// of the blocking pool can fill them without a copy. A call fills at most 1024 buffers, of any length,
+    /// from the first on that is not empty.
     ///
     /// # Errors
     /// As for [`read_at`](Self::read_at). If no thread of the blocking pool could make the call, the
