@@ -758,3 +758,27 @@ fn a_foreign_waker_may_drive_its_runtime_until_another_one_of_its_turn_is_called
         });
     }
 }
+
+#[test]
+fn foreign_wakers_that_drive_their_runtime_do_not_use_up_the_stack() {
+    let _watchdog = watchdog();
+    let runtime = Builder::new_current_thread().enable_all().build().unwrap();
+    let handle = runtime.handle().clone();
+    let called = Arc::new(AtomicUsize::new(0));
+    let drives = {
+        let called = called.clone();
+        waker(move || {
+            handle.block_on(task::yield_now());
+            called.fetch_add(1, SeqCst);
+        })
+    };
+    const TIMERS: usize = 20_000;
+    runtime.block_on(async {
+        let at = time::Instant::now() + Duration::from_millis(100);
+        let mut sleeps: Vec<_> = (0..TIMERS).map(|_| Box::pin(time::sleep_until(at))).collect();
+        sleeps.iter_mut().for_each(|sleep| wait_with(&drives, sleep.as_mut()));
+        while called.load(SeqCst) < TIMERS {
+            time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+}

@@ -550,3 +550,12 @@ fn a_child_job_that_a_waiter_in_a_region_leaves_runs_beside_tasks_that_are_alway
     });
     runtime.block_on(computed).unwrap();
 }
+
+#[test]
+fn a_call_comes_back_to_a_pool_from_a_region_in_another_one() {
+    let _watchdog = watchdog();
+    let build = || ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let (near, far) = (build(), build());
+    let back = || isolated(|| near.install(|| 7));
+    assert_eq!(near.install(|| isolated(|| far.install(back))), 7);
+}

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use runtime::parallel::{isolated, join, scope};
+use runtime::sync::oneshot;
 use runtime::{Handle, Runtime, task, time};
 use support::{KINDS, LIMIT, build, builder, rounds, until, watchdog};
 
@@ -24,17 +25,17 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// Spawns a task that waits for ever and keeps `value`. Returns when it waits.
+/// Spawns a task that waits for ever and keeps `value`. Returns when it has waited once: a task that would wait
+/// for the first time during the shutdown is dropped at the end of its poll.
 fn keep(runtime: &Runtime, value: impl Send + 'static) {
-    let (begin, begun) = mpsc::channel();
+    let (begin, begun) = oneshot::channel();
     runtime.spawn(async move {
         let _value = value;
+        time::sleep(Duration::from_millis(1)).await;
         begin.send(()).unwrap();
         pending::<()>().await
     });
-    // For a runtime that only this thread drives.
-    runtime.block_on(task::yield_now());
-    begun.recv_timeout(LIMIT).unwrap();
+    runtime.block_on(begun).unwrap();
 }
 
 fn until_shutdown(handle: &Handle) {
@@ -193,6 +194,79 @@ fn a_shutdown_with_a_limit_waits_for_no_destructor_of_a_closure_that_is_not_run(
     }
 }
 
+/// A scope whose body blocks for one of its jobs.
+fn wait_for_own_job() {
+    scope(|scope| {
+        let (send, receive) = mpsc::channel();
+        scope.spawn(move |_| send.send(()).unwrap());
+        task::block_in_place(|| receive.recv().unwrap());
+    });
+}
+
+#[test]
+fn the_destructor_of_a_closure_that_is_not_run_finds_workers() {
+    let _watchdog = watchdog();
+    let runtime = builder(2).max_blocking_threads(1).build().unwrap();
+    let (release, released) = mpsc::channel::<()>();
+    let (begin, begun) = mpsc::channel();
+    runtime.spawn_blocking(move || {
+        begin.send(()).unwrap();
+        _ = released.recv();
+    });
+    begun.recv_timeout(LIMIT).unwrap();
+    let handle = runtime.handle().clone();
+    let needs = OnDrop(move || {
+        until_shutdown(&handle);
+        // Meanwhile the workers have nothing to do.
+        thread::sleep(Duration::from_millis(50));
+        wait_for_own_job();
+    });
+    runtime.spawn_blocking(move || drop(needs));
+    drop(release);
+    drop(runtime);
+}
+
+/// The helper that cancels the other task for the call that blocks is in its destructor when the workers have
+/// nothing left to do.
+#[test]
+fn the_destructor_of_a_task_beside_a_call_that_blocks_finds_workers() {
+    const WORKERS: usize = 2;
+    let _watchdog = watchdog();
+    let runtime = builder(WORKERS).spare_workers(0).build().unwrap();
+    let needs = || {
+        thread::sleep(Duration::from_millis(50));
+        wait_for_own_job();
+    };
+    keep(&runtime, OnDrop(needs));
+    let (begin, begun) = mpsc::channel();
+    for _ in 0..WORKERS {
+        let begin = begin.clone();
+        runtime.spawn(async move {
+            begin.send(()).unwrap();
+            until_shutdown(&Handle::current());
+            task::block_in_place(|| ());
+        });
+    }
+    (0..WORKERS).for_each(|_| begun.recv_timeout(LIMIT).unwrap());
+    drop(runtime);
+}
+
+#[test]
+fn a_closure_that_outlives_the_workers_may_wait_for_jobs_of_its_own() {
+    let _watchdog = watchdog();
+    let runtime = build(2);
+    let (begin, begun) = mpsc::channel();
+    let handle = runtime.handle().clone();
+    runtime.spawn_blocking(move || {
+        begin.send(()).unwrap();
+        until_shutdown(&handle);
+        thread::sleep(Duration::from_millis(50));
+        wait_for_own_job();
+    });
+    begun.recv_timeout(LIMIT).unwrap();
+    drop(runtime);
+}
+
 /// The hook takes so long that the other worker has nothing left to do meanwhile.
 #[test]
 fn a_hook_that_runs_while_the_other_workers_end_finds_help() {
@@ -200,11 +274,7 @@ fn a_hook_that_runs_while_the_other_workers_end_finds_help() {
     let hook = || {
         if ENDS.swap(false, SeqCst) {
             thread::sleep(Duration::from_millis(50));
-            scope(|scope| {
-                let (send, receive) = mpsc::channel();
-                scope.spawn(move |_| send.send(()).unwrap());
-                task::block_in_place(|| receive.recv().unwrap());
-            });
+            wait_for_own_job();
         }
     };
     let _watchdog = watchdog();
@@ -214,10 +284,23 @@ fn a_hook_that_runs_while_the_other_workers_end_finds_help() {
             true => builder.on_thread_park(hook),
             false => builder.on_thread_unpark(hook),
         };
-        let runtime = builder.build().unwrap();
-        keep(&runtime, ());
-        ENDS.store(true, SeqCst);
-        drop(runtime);
+        for is_last in [false, true] {
+            let runtime = builder.build().unwrap();
+            if is_last {
+                // While this is dropped, the other worker has nothing left to do.
+                keep(
+                    &runtime,
+                    OnDrop(|| {
+                        thread::sleep(Duration::from_millis(50));
+                        ENDS.store(true, SeqCst);
+                    }),
+                );
+            } else {
+                keep(&runtime, ());
+                ENDS.store(true, SeqCst);
+            }
+            drop(runtime);
+        }
     }
 }
 

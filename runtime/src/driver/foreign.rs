@@ -157,7 +157,15 @@ impl Waking {
 
     /// Takes all that is left.
     pub fn take(&self) -> Self {
-        Self(Mutex::new(Left { wakes: mem::take(&mut self.0.lock().wakes), taken: 0 }))
+        let taken = Self::default();
+        self.move_to(&taken);
+        taken
+    }
+
+    /// Moves all that is left behind what `other` has.
+    pub fn move_to(&self, other: &Self) {
+        let mut wakes = mem::take(&mut self.0.lock().wakes);
+        other.0.lock().wakes.append(&mut wakes);
     }
 
     pub fn is_empty(&self) -> bool {

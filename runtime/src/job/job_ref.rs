@@ -125,11 +125,22 @@ impl JobRef {
     }
 
     /// # Safety
-    /// 1. The caller has claimed the job.
+    /// 1. The caller has claimed the job, or no thread runs it before this returns.
     #[inline]
     pub unsafe fn region(self) -> *const Region {
         // SAFETY: (1): the job is live until it has run.
         unsafe { self.header().as_ref() }.region
+    }
+
+    /// Whether a thread that waits inside the isolated region with `tag` (or in none) may run the job: also if
+    /// the job is part of another region inside of that one.
+    ///
+    /// # Safety
+    /// 1. No thread runs the job before this returns.
+    pub unsafe fn is_for(self, tag: Tag) -> bool {
+        // SAFETY: (1): the job is live until it has run, and its region, too.
+        let is_inside = || unsafe { self.region().as_ref().is_some_and(|region| region.is_inside(tag)) };
+        tag.may_run(self.tag()) || is_inside()
     }
 
     /// # Safety

@@ -210,6 +210,11 @@ impl Region {
         std::iter::successors(Some(self), |region| unsafe { region.parent.as_ref() })
     }
 
+    /// Whether this is a part of the isolated region with `tag`, however deep.
+    pub fn is_inside(&self, tag: Tag) -> bool {
+        self.chain().any(|region| region.tag == tag)
+    }
+
     /// Whether this computation, or one around it, has been cancelled.
     #[inline]
     pub fn is_cancelled(&self) -> bool {

@@ -11,8 +11,9 @@
 //! (`scheduler/jobs/external.rs`), if it may and a worker sleeps. Otherwise the thread sends the work
 //! to a worker, and waits.
 //!
-//! A pool whose workers are leaving accepts no more work. Then the work runs in place, too. The same holds if
-//! the system refused every thread of the process-wide pool.
+//! A pool whose workers are leaving accepts no more work. Then a call that waits for its jobs goes to the
+//! process-wide pool, and other work runs in place. The same holds if the system refused every thread of the
+//! process-wide pool: then all work runs in place.
 //!
 //! # Threads that keep a job processor for good
 //! Such a thread (`use_current_thread`) never leaves, and never arrives: other workers of its pool cannot
@@ -54,6 +55,22 @@ pub unsafe fn place<'a>() -> Place<'a> {
     match unsafe { context::job_processor() } {
         Some(processor) => Place::Processor(processor),
         None => place_without_processor(),
+    }
+}
+
+/// As [`place`], for a call that waits for its jobs. If the workers of its pool are leaving, the call goes to
+/// the process-wide pool. In place, a scope begins its jobs behind its body, and the body may wait for them.
+///
+/// # Safety
+/// 1. As [`place`].
+#[inline]
+unsafe fn place_of_call<'a>() -> Place<'a> {
+    // SAFETY: the pool is valid, as in `Place::Pool`.
+    let is_closed = |pool: NonNull<Shared>| unsafe { pool.as_ref() }.injected_jobs.is_closed();
+    // SAFETY: (1).
+    match unsafe { place() } {
+        Place::Pool(pool) if is_closed(pool) => global_pool().map_or(Place::Here, Place::Pool),
+        place => place,
     }
 }
 
@@ -117,9 +134,10 @@ pub fn detached_pool() -> Option<NonNull<Shared>> {
     }
 }
 
+/// The pool of a scope in place, valid as in [`Place::Pool`].
 pub fn current_pool() -> Option<NonNull<Shared>> {
     // SAFETY: (1) used in this call only.
-    match unsafe { place() } {
+    match unsafe { place_of_call() } {
         Place::Processor(processor) => Some(processor.shared_ptr()),
         Place::Pool(shared) => Some(shared),
         Place::Here => None,
@@ -195,7 +213,7 @@ pub enum Outside {
 pub fn in_pool<R: Send>(outside: Outside, op: impl FnOnce(Option<&OwnJobs>, bool) -> R + Send) -> R {
     let _own = OwnComputation::begin();
     // SAFETY: (1) used in this call only.
-    match (unsafe { place() }, outside) {
+    match (unsafe { place_of_call() }, outside) {
         (Place::Processor(processor), _) => op(Some(processor), false),
         // SAFETY: (1) what makes the pool the place of this call stays until the call returns.
         (Place::Pool(shared), Outside::Visits) => unsafe { visit_or_install(shared, op) },

@@ -76,11 +76,20 @@ impl Shared {
 
     /// As [`run_apart`](Self::run_apart), for a function that consumes `value`. Returns `value` if the system
     /// refuses the thread.
-    pub fn run_apart_with<T: Send + 'static>(&self, value: T, f: fn(&Shared, T)) -> Option<T> {
+    pub fn run_apart_with<T: Send + 'static>(
+        &self,
+        value: T,
+        f: impl FnOnce(&Shared, T) + Send + 'static,
+    ) -> Option<T> {
         let value = Arc::new(Mutex::new(Some(value)));
         let shared = value.clone();
         let take = move || shared.lock().take();
-        match self.run_apart(move |state| take().into_iter().for_each(|value| f(state, value))) {
+        let run = move |state: &Shared| {
+            if let Some(value) = take() {
+                f(state, value);
+            }
+        };
+        match self.run_apart(run) {
             Ok(()) => None,
             Err(_) => value.lock().take(),
         }

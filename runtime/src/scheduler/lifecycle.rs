@@ -23,14 +23,18 @@
 //! cancelled, or for a computation. A worker that polls, runs a job, blocks, or waits for a latch has not
 //! arrived. So the other workers stay, asleep, and come for the work that it makes visible. If there is no
 //! other worker, a spare worker comes (`away/mod.rs`), also during the shutdown. External threads count as
-//! live jobs. A worker arrives behind its park hook, and takes its arrival back before it calls the unpark
-//! hook and foreign wakers, because these, too, may need the others.
+//! live jobs, and so do helper threads that run destructors ([`Shared::leave_tasks_to_cancel`], and for the
+//! closures of step 1). A worker arrives behind its park hook, and takes its arrival back before it calls the
+//! unpark hook and foreign wakers, because these, too, may need the others. Once all is closed, it calls the
+//! unpark hook outside of its context, as `on_thread_stop`, and leaves the wakers to the last worker.
 //!
 //! *No task waits for a thread that cancels another.* The destructor of a task may wait for the end of another
 //! task, or need a lock that a poll further down on the stack holds. So the tasks that wait for a wake go into
 //! the injector, where every worker finds them, and a worker that blocks in a poll or a job cancels none
 //! ([`Shared::leave_tasks_to_cancel`]). Rejected: to claim a whole table and cancel one task after the other.
-//! No other thread can cancel those that come behind the first.
+//! No other thread can cancel those that come behind the first. One case is left: a worker that blocks without
+//! a word keeps its own table, because it works there without a lock. So a destructor that waits for another
+//! task has to announce it (`block_in_place`).
 //!
 //! *All workers leave in the end.* They arrive under one lock, so one of them is the last. The last one
 //! closes, unless something is visible or a job is live. If something is visible, the last worker sees to it
@@ -40,9 +44,9 @@
 //!
 //! *Nothing is left.* The last worker to arrive has seen everything that was visible before. A worker that
 //! takes work takes its arrival back first, so it has not arrived. Later only outside threads push: tasks,
-//! which `FinishTasks` handles, and jobs, which are refused; and foreign code that a worker calls on its way
-//! back from its last sleep (a hook, a waker, a deadlock handler). Such a push goes into the worker's own
-//! queues, which that worker empties before it leaves.
+//! which `FinishTasks` handles, and jobs, which are refused; and the events of a worker's last sleep. What
+//! these wake goes into the worker's own queues, which that worker empties before it leaves. Wakers that are
+//! left with a worker are called at the end.
 //!
 //! # A thread that never leaves
 //! A thread may keep its job processor for good (`use_current_thread`). It runs no loop, so it never arrives,
@@ -86,6 +90,15 @@ use crate::task::Header;
 impl Shared {
     /// `BeginShutdown`. Any thread may call this, any number of times.
     pub fn begin_shutdown(&self) {
+        // For `drop_apart`. Before the workers may leave.
+        let is_counted = self.injected_jobs.try_begin();
+        self.begin_shutdown_and_drop();
+        if is_counted {
+            self.job_ended();
+        }
+    }
+
+    fn begin_shutdown_and_drop(&self) {
         // First: a thread that sees the beginning of the shutdown may rely on it that no task is added any
         // more.
         self.owned.close();
@@ -108,14 +121,33 @@ impl Shared {
 
     /// Drops closures on a thread of its own. Their destructors may take their time, which the limit of a
     /// shutdown counts, and may wait for what a `current_thread` runtime does next on the calling thread.
+    /// They may also need the workers.
     fn drop_apart(&self, closures: IntrusiveList<Header>) {
         if closures.is_empty() {
             return;
         }
-        if let Some(closures) = self.run_apart_with(closures, blocking::cancel) {
+        if let Some(closures) = self.run_counted_apart(closures, blocking::cancel) {
             // SAFETY: the caller's reference keeps the state.
             unsafe { context::enter_runtime(self.ptr(), || blocking::cancel(self, closures)) };
         }
+    }
+
+    /// As [`run_apart_with`](Self::run_apart_with). The thread counts as an injected job, so that the workers
+    /// stay meanwhile. The caller keeps them here until this returns.
+    fn run_counted_apart<T: Send + 'static>(&self, value: T, f: fn(&Self, T)) -> Option<T> {
+        let is_counted = self.injected_jobs.try_begin();
+        let run = move |shared: &Self, value| {
+            // It does not unwind: a task and a closure catch the panics of their destructors.
+            f(shared, value);
+            if is_counted {
+                shared.job_ended();
+            }
+        };
+        let refused = self.run_apart_with(value, run);
+        if refused.is_some() && is_counted {
+            self.job_ended();
+        }
+        refused
     }
 
     /// Queues `tasks`, for any worker that winds down, which cancels them.
@@ -135,20 +167,23 @@ impl Shared {
         // SAFETY: (1) no table is claimed as the caller's own.
         let (idle, _) = unsafe { self.owned.claim_idle(None) };
         self.queue_to_cancel(idle);
-        if self.injector.is_empty() || !self.lacks_spare() {
-            return;
-        }
-        // All workers may be away, and no spare worker may come.
-        if self.run_apart(Self::cancel_injected).is_err() {
-            let cancel = || self.cancel_injected();
-            // SAFETY: (1) the current runtime is this one, which is borrowed.
-            unsafe { context::in_surroundings(self.current_on_threads(), cancel) };
+        let is_any_queued = !self.injector.is_empty() || !self.slow.is_empty();
+        if is_any_queued && self.lacks_spare() {
+            // All workers may be away, and no spare worker may come.
+            let refused = self.run_counted_apart((), |shared, ()| shared.cancel_injected());
+            let cancel = |()| {
+                // SAFETY: (1) the current runtime is this one, which is borrowed.
+                unsafe { context::in_surroundings(self.current_on_threads(), || self.cancel_injected()) }
+            };
+            refused.into_iter().for_each(cancel);
         }
     }
 
     fn cancel_injected(&self) {
-        while let Some(task) = self.injector.pop_task() {
-            task.cancel();
+        for injector in [&self.injector, &self.slow] {
+            while let Some(task) = injector.pop_task() {
+                task.cancel();
+            }
         }
     }
 
@@ -188,11 +223,7 @@ impl Shared {
         // SAFETY: (1) BIAS keeps the state meanwhile. (2) The number is not negative.
         unsafe { self.add_references(self.injector.close() as i64) };
         loop {
-            for injector in [&self.injector, &self.slow] {
-                while let Some(task) = injector.pop_task() {
-                    task.cancel();
-                }
-            }
+            self.cancel_injected();
             // SAFETY: no table is claimed as the caller's own, because all tables are lent.
             if unsafe { self.owned.cancel_idle(None) } == 0 && self.injector.is_empty() {
                 break;
@@ -201,6 +232,7 @@ impl Shared {
             crate::loom::thread::yield_now();
         }
         let last = Waking::default();
+        self.processors.iter().for_each(|processor| processor.waking.move_to(&last));
         last.add(&self.driver.shutdown());
         self.wake_at_the_end(last);
     }
@@ -232,20 +264,17 @@ impl Worker {
             }
             self.lend_table();
             if shared.away.arrive(|| shared.may_close()) {
-                break self.run_unpark_hook();
-            }
-            let has_slept = self.sleeps_if_idle();
-            let is_over = !shared.away.depart();
-            if !is_over {
-                self.take_table_back();
-            }
-            self.end_park(has_slept);
-            if is_over {
                 break;
             }
+            let has_slept = self.sleeps_if_idle();
+            if !shared.away.depart() {
+                break self.leave_last_foreign();
+            }
+            self.take_table_back();
+            self.end_park(has_slept);
         }
-        // A waker that fired in the last sleep, or the unpark hook, may have woken tasks. No other thread looks
-        // into this worker's queues any more.
+        // An event of the last sleep may have woken tasks. No other thread looks into this worker's queues any
+        // more.
         while let Some(task) = self.own_queues().pop() {
             self.cancel_task(task);
         }

@@ -167,7 +167,14 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
         std::mem::forget(payload);
         unwind::abort("a worker panicked outside of a task")
     });
-    context::enter_block_on(|| hooks.on_thread_stop());
+    context::enter_block_on(|| {
+        if has_index {
+            // For the last call of the park hook. No other worker may be there any more to help this thread, so
+            // parallel calls of the hook go elsewhere.
+            hooks.on_unpark();
+        }
+        hooks.on_thread_stop();
+    });
     if has_index {
         worker.end_counters();
     }

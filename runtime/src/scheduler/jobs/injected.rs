@@ -113,12 +113,15 @@ impl InjectedJobs {
 
     /// Takes an injected job that a waiter of the isolated region `tag` may run.
     pub fn take_install(&self, tag: Tag) -> Option<JobRef> {
-        self.installs.take_first(|job| tag.may_run(job.tag()))
+        // A job that comes back to this pool by way of another one may be in a region of its own there.
+        // SAFETY: (1) a thread runs the job when it has taken it out, under the lock that is held here.
+        self.installs.take_first(|job| unsafe { job.is_for(tag) })
     }
 
     /// Whether [`take_install`](Self::take_install) would find something.
     pub fn has_install(&self, tag: Tag) -> bool {
-        self.installs.has(|job| tag.may_run(job.tag()))
+        // SAFETY: (1) as above.
+        self.installs.has(|job| unsafe { job.is_for(tag) })
     }
 
     pub fn has_installs(&self) -> bool {

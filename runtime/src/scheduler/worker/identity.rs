@@ -111,6 +111,8 @@ pub struct Worker {
     pub(super) no_helper_before: Cell<Option<Instant>>,
     /// Whether the thread is inside of such a waker.
     pub(super) is_calling: Cell<bool>,
+    /// How many wakers this thread is inside of that a `block_on` of another waker has called.
+    pub(super) nested_wakers: Cell<u32>,
     /// Once the shutdown has begun: how many tables had been lent when this worker last cancelled the tasks
     /// in them.
     pub(in crate::scheduler) seen_lent: Cell<Option<usize>>,
@@ -181,6 +183,7 @@ impl Worker {
             has_left_wakers: Cell::new(false),
             no_helper_before: Cell::new(None),
             is_calling: Cell::new(false),
+            nested_wakers: Cell::new(0),
             seen_lent: Cell::new(None),
             report: RefCell::new(None),
             sampling: Sampling::new(),

@@ -1,11 +1,12 @@
 //! Strides of polls, and the turns of the driver between them.
 
+use std::io;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use super::identity::{COMPUTING, PushTo, TURNS_TO_JOB, Worker};
 use super::poll_begin::PollBegin;
-use crate::driver::foreign::{ForeignWakes, Kept};
+use crate::driver::foreign::ForeignWakes;
 use crate::loom::MEASURES_POLLS;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::scheduler::away::marks::Report;
@@ -20,6 +21,9 @@ pub const TURN: Duration = Duration::from_micros(200);
 
 /// The time between two threads that are started for the wakers of a worker.
 const HELPER_INTERVAL: Duration = Duration::from_millis(5);
+/// How many foreign wakers of a turn may be on one stack, each inside of a `block_on` of the one below. The
+/// others then wait for these.
+const MOST_NESTED_WAKERS: u32 = 64;
 
 /// Polls, and what happens between two polls.
 impl Worker {
@@ -334,18 +338,24 @@ impl Worker {
     #[cold]
     pub(in crate::scheduler) fn call_foreign_elsewhere(&self) {
         self.stop_searching_if_so();
-        let shared = self.shared();
         self.deliver_elsewhere();
         self.show_wakers();
-        let waking = &self.processor().waking;
         // If that helper is inside of one for long, and for those that come before the next helper: this
         // thread calls what is left when it is back in its loop, and until then the monitor sees to them.
-        self.has_left_wakers.set(!waking.is_empty());
-        let now = Instant::now();
-        if self.has_left_wakers.get() && self.no_helper_before.get().is_none_or(|until| now >= until) {
-            self.no_helper_before.set(Some(now + HELPER_INTERVAL));
-            shared.wake_apart(self.index).unwrap_or_else(|_| self.call_wakers());
+        self.has_left_wakers.set(!self.processor().waking.is_empty());
+        if self.has_left_wakers.get() {
+            self.start_helper_at_times().unwrap_or_else(|_| self.call_wakers());
         }
+    }
+
+    /// Has the wakers called elsewhere, unless another thread was started for some a moment ago.
+    fn start_helper_at_times(&self) -> io::Result<()> {
+        let now = Instant::now();
+        if self.no_helper_before.get().is_some_and(|until| now < until) {
+            return Ok(());
+        }
+        self.no_helper_before.set(Some(now + HELPER_INTERVAL));
+        self.shared().wake_apart(self.index)
     }
 
     fn deliver_elsewhere(&self) {
@@ -364,6 +374,12 @@ impl Worker {
         }
     }
 
+    /// All workers leave: leaves the wakers to the last one (`Shared::finish`).
+    pub(in crate::scheduler) fn leave_last_foreign(&self) {
+        self.deliver_elsewhere();
+        self.show_wakers();
+    }
+
     /// Calls what [`leave_foreign`](Self::leave_foreign) has left. Returns whether there was something.
     pub(in crate::scheduler) fn calls_left_wakers(&self) -> bool {
         let has_left = self.has_left_wakers.get();
@@ -375,18 +391,31 @@ impl Worker {
 
     /// Inside of a foreign waker, calls the next one of its turn. Returns whether there was one.
     pub(in crate::scheduler) fn calls_next_waker(&self) -> bool {
-        let next = if self.is_calling.get() { self.processor().waking.next() } else { None };
-        next.map(Kept::wake).is_some()
+        let depth = self.nested_wakers.get();
+        if !self.is_calling.get() || depth == MOST_NESTED_WAKERS {
+            return false;
+        }
+        let Some(next) = self.processor().waking.next() else { return false };
+        self.nested_wakers.set(depth + 1);
+        next.wake();
+        self.nested_wakers.set(depth);
+        true
     }
 
     /// Before the thread sleeps inside of a foreign waker, or of a job for which it has left some: has the
     /// others called elsewhere.
     #[inline]
     pub(in crate::scheduler) fn leave_wakers(&self) {
-        if (self.is_calling.get() || self.has_left_wakers.get()) && !self.processor().waking.is_empty() {
-            // If the system refuses the thread, they wait for this one.
-            _ = self.shared().wake_apart(self.index);
+        let (is_calling, has_left) = (self.is_calling.get(), self.has_left_wakers.get());
+        if !is_calling && !has_left || self.processor().waking.is_empty() {
+            return;
         }
+        // If the system refuses the thread, they wait for this one.
+        _ = match is_calling {
+            true => self.shared().wake_apart(self.index),
+            // The monitor sees to the rest.
+            false => self.start_helper_at_times(),
+        };
     }
 
     /// Wakes `waker`. A panic goes no further. In a dispatch a foreign waker is [kept](Self::call_foreign)
