@@ -226,28 +226,30 @@ fn the_destructor_of_a_closure_that_is_not_run_finds_workers() {
     drop(runtime);
 }
 
-/// The helper that cancels the other task for the call that blocks is in its destructor when the workers have
-/// nothing left to do.
+/// The call that blocks leaves the other task to a helper, because the other worker takes its time. Both workers
+/// have nothing left to do when the destructor needs them.
 #[test]
 fn the_destructor_of_a_task_beside_a_call_that_blocks_finds_workers() {
-    const WORKERS: usize = 2;
     let _watchdog = watchdog();
-    let runtime = builder(WORKERS).spare_workers(0).build().unwrap();
+    let runtime = builder(2).spare_workers(0).build().unwrap();
     let needs = || {
-        thread::sleep(Duration::from_millis(50));
+        thread::sleep(Duration::from_millis(150));
         wait_for_own_job();
     };
     keep(&runtime, OnDrop(needs));
     let (begin, begun) = mpsc::channel();
-    for _ in 0..WORKERS {
+    for blocks in [true, false] {
         let begin = begin.clone();
         runtime.spawn(async move {
             begin.send(()).unwrap();
             until_shutdown(&Handle::current());
-            task::block_in_place(|| ());
+            match blocks {
+                true => task::block_in_place(|| ()),
+                false => thread::sleep(Duration::from_millis(50)),
+            }
         });
     }
-    (0..WORKERS).for_each(|_| begun.recv_timeout(LIMIT).unwrap());
+    (0..2).for_each(|_| begun.recv_timeout(LIMIT).unwrap());
     drop(runtime);
 }
 
