@@ -124,7 +124,7 @@ impl Filler<'_> {
             }
             AsyncOp::Yield(_) | AsyncOp::Sleep(_) | AsyncOp::Spin(_) | AsyncOp::Block(_) => plain,
             AsyncOp::Echo { .. } | AsyncOp::Foreign { .. } | AsyncOp::Close(_) => plain,
-            AsyncOp::UntilEnd | AsyncOp::Deadlock | AsyncOp::Twins { .. } => plain,
+            AsyncOp::UntilEnd | AsyncOp::Deadlock | AsyncOp::Twins { .. } | AsyncOp::Drops { .. } => plain,
             AsyncOp::Spawn { body, .. } | AsyncOp::Many { body, .. } => {
                 self.apart(|filler| _ = filler.step(body, is_reached));
                 plain

@@ -70,6 +70,7 @@ kinds! {
     Twins "twins" "two timers due at once, where the waker of one blocks until the other has fired"
     Pauses "pauses" "pauses of 200 ms, after which a thread outside wakes, spawns, computes or sends"
     Bare "bare" "programs with neither timers nor sockets, with drivers or without"
+    Drops "drops" "destructors of tasks and of closures not run, which block while the runtime ends"
     Deadlocks "deadlocks" "threads that are marked as blocked, and released by the deadlock handler"
 }
 

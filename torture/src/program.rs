@@ -155,6 +155,35 @@ pub enum MeetKind {
     Install(PoolId),
 }
 
+/// What the destructor of a task's value does at the end of the runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DropKind {
+    /// Nothing but to tell that it has run.
+    Plain,
+    /// It takes the lock of the operation.
+    Locks,
+    /// It takes the lock of the operation, and holds it across `block_in_place`.
+    Holds,
+    /// It waits until the destructor of another task has run: in `block_in_place` if `is_announced`.
+    Waits { other: usize, is_announced: bool },
+}
+
+/// Tasks that wait for ever, and closures that wait for a thread, with destructors that block.
+#[derive(Debug)]
+pub struct Drops {
+    /// By task.
+    pub kept: Vec<DropKind>,
+    /// Whether a task holds the lock until the shutdown has begun, or [`time`](Self::time) is over, and then
+    /// across `block_in_place`.
+    pub has_holder: bool,
+    /// Closures that sleep for `time`, so many that those behind them are queued.
+    pub sleepers: usize,
+    /// Closures behind the sleepers. If one is not run, its destructor waits for the end of that task.
+    pub closures: Vec<usize>,
+    /// See the others.
+    pub time: Micros,
+}
+
 /// How the program waits for a job that no call waits for by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
@@ -240,6 +269,8 @@ pub enum AsyncOp {
     Odd { kind: OddKind, rt: PoolId, body: Box<Async> },
     /// A task on the runtime waits for two timers that are due after that time.
     Twins { rt: PoolId, kind: TwinKind, time: Micros },
+    /// Spawns tasks and closures that are there until the runtime ends.
+    Drops { rt: PoolId, drops: Drops },
     /// `LocalKey::scope`.
     Local(Box<Async>),
     /// Ends the program's runtime.

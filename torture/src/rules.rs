@@ -73,6 +73,16 @@
 //!   and memory are back at the numbers of the start.
 //! - R23 A parallel call into a runtime that has ended runs in place. So no closure of it waits for another
 //!   (R9).
+//! - R34 The destructor of a task may block as a poll may (R1), announced or not. It may need a lock that a
+//!   poll holds in a blocking call, or the end of another task, because no task waits for a thread that
+//!   cancels another (`lifecycle.rs`). Closures that are not run are dropped on a thread of their own, one
+//!   after the other. *Made* (`drops`): destructors that take a lock which others hold across
+//!   `block_in_place`; destructors that wait for that of a neighbour, all in one direction; queued closures
+//!   whose destructors wait for that of a task. A wait for a task holds and needs `Poll`, so another thread
+//!   can come. None is made on a `current_thread` runtime, which has no other thread. If threads may be
+//!   refused (R32), a blocking call may cancel tasks itself, so none is made there, either. A future that was
+//!   never polled and a closure that was refused may be dropped by the spawner. Their destructors do not
+//!   block.
 //!
 //! **Marks** (`mark_blocked`, `deadlock_handler`)
 //! - R24 The handler is called when all threads sleep or are marked and nothing is left to come. It is not

@@ -179,6 +179,27 @@ impl Writer<'_> {
                 let text = format!("{}: two timers due in {time} µs, twin: {kind:?}", pool(*rt));
                 self.head(id, &text, none)
             }
+            AsyncOp::Drops { rt, drops } => {
+                let Drops { kept, has_holder, sleepers, closures, time } = drops;
+                self.head(id, &format!("{}: spawn tasks that wait for ever", pool(*rt)), |w| {
+                    for (task, kind) in kept.iter().enumerate() {
+                        w.line(None, &format!("destructor of {task}: {kind:?}"))?;
+                    }
+                    if *sleepers > 0 {
+                        w.line(None, &format!("{sleepers} closures that sleep {time} µs"))?;
+                    }
+                    for task in closures {
+                        w.line(
+                            None,
+                            &format!("a queued closure; its destructor waits for the end of {task}"),
+                        )?;
+                    }
+                    match has_holder {
+                        true => w.line(None, &format!("a holder of the lock, for {time} µs")),
+                        false => Ok(()),
+                    }
+                })
+            }
             AsyncOp::Local(body) => self.head(id, "KEY.scope", |w| w.step(body)),
             AsyncOp::Close(close) => self.head(id, &format!("end the runtime: {close:?}"), none),
             AsyncOp::Nested { pool: nested, close, early, body } => {

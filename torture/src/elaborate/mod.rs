@@ -8,6 +8,7 @@
 //! `steps` and `calls` make what is awaited and what is called.
 
 mod calls;
+mod drops;
 mod steps;
 mod surroundings;
 mod tables;
@@ -147,9 +148,9 @@ impl<'a> Maker<'a> {
             4 => Some(Names { late, refuses: 2 }),
             _ => None,
         };
-        // A closure whose thread is refused may never run.
+        // A closure whose thread is refused may never run. A task is then cancelled by a thread that blocks.
         let may_refuse = names.is_some_and(|names| names.refuses > 0);
-        let kinds = if may_refuse { kinds.without(Kind::Blocking) } else { kinds };
+        let kinds = if may_refuse { kinds.without(Kind::Blocking).without(Kind::Drops) } else { kinds };
         let runtime = match is_single {
             true => Pool::Single,
             false => Pool::Workers {
@@ -355,6 +356,13 @@ mod tests {
             "block_on there",
             "loop yield_now",
             "deadlock handler",
+            "destructor of 0: Plain",
+            "destructor of 1: Locks",
+            "destructor of 1: Holds",
+            "destructor of 1: Waits { other: 0, is_announced: true }",
+            "destructor of 0: Waits { other: 1, is_announced: false }",
+            "a queued closure; its destructor waits for the end of 0",
+            "a holder of the lock",
             "catch_unwind",
             "pool2.join",
             "scope_fifo",

@@ -272,6 +272,7 @@ impl Maker<'_> {
                 self.wait(at, ctx, Self::calls_wakers(rt), needs);
                 Some((AsyncOp::Twins { rt, kind, time: 100 + micros(at.c()) }, needs))
             }
+            Awaited::Drops if self.on(Kind::Drops) => self.drops(at, ctx),
             Awaited::Local if self.on(Kind::Locals) && !ctx.borrowed => {
                 let (body, needs) = self.async_body(at, ctx);
                 Some((AsyncOp::Local(Box::new(body)), needs))

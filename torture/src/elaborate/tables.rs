@@ -38,7 +38,7 @@ table! { Awaited, awaited:
     Timeout 15 Timers, Gate 50 Gates, Pipe 25 Channels, Hold 30 Locks, Echo 12 Tcp, Foreign 25 Wakers,
     Odd 20 Wakers,
     Local 20 Locals, Close 12 Shutdown, Nested 25 Nested, UntilEnd 12 Shutdown, Deadlock 8 Deadlocks,
-    Pause 12 Pauses, Twins 12 Twins,
+    Pause 12 Pauses, Twins 12 Twins, Drops 20 Drops,
 }
 
 table! { Called, called:

@@ -258,6 +258,7 @@ async fn run_op(cx: &Cx, step: &Async) -> u64 {
                 cx.w.fault(format!("[{id}], two timers, were cut short"));
             }
         }
+        AsyncOp::Drops { rt, drops } => super::drops::spawn(cx, cx.handle(*rt), drops).await,
         AsyncOp::Local(body) => {
             let mut inner = cx.clone();
             inner.seen.local = Some(value + 1);
