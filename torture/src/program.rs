@@ -409,6 +409,8 @@ pub enum Hook {
     Wakes,
     /// Wakes a task of the program, and sleeps for a millisecond.
     Naps,
+    /// Once, while the runtime ends: sleeps for a while, then makes a scope and blocks for its job.
+    Forks,
 }
 
 impl Hook {
@@ -453,7 +455,7 @@ pub struct Program {
     /// Whether the runtime has a deadlock handler.
     pub has_handler: bool,
     /// A hook for `on_thread_start` and, if it spawns, `on_thread_stop`; else for `on_thread_park` and
-    /// `on_thread_unpark` as well, or for these two only if it wakes.
+    /// `on_thread_unpark` as well, or for these two only if it wakes; only for `on_thread_park` if it forks.
     pub hook: Option<Hook>,
     /// `thread_name_fn`.
     pub names: Option<Names>,

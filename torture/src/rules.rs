@@ -95,7 +95,11 @@
 //!   blocking closure; but a deadlock handler is called all the same. A name that takes its time delays what
 //!   needs that thread, and nothing else.
 //! - R33 Hooks are foreign code: they may take time, spawn, and wake any task, also while the runtime ends.
-//!   *Made*: `on_thread_park` and `on_thread_unpark` wake tasks some ten times, and as often at the end.
+//!   A park hook may also wait for a job while the runtime ends, because the other workers stay until it has
+//!   returned (`protocols.md`, *winds down*). *Made*: `on_thread_park` and `on_thread_unpark` wake tasks some
+//!   ten times, and as often at the end. Or one call of `on_thread_park` at the end makes a scope and blocks,
+//!   announced, for its job, if another worker is free for the job. `on_thread_unpark` does not, because the
+//!   last worker calls it when jobs are refused already.
 //!
 //! **Idle runtimes** (`stalls.md`)
 //! - R29 An idle runtime takes up what comes, however long it was idle. *Made*: pauses of 200 ms in which

@@ -21,7 +21,7 @@ use crate::expect;
 use crate::genome::{Gene, Genome};
 use crate::kinds::{Kind, Kinds};
 use crate::program::*;
-use crate::rules::{Set, Waits};
+use crate::rules::{Of, Set, Wait as Waiting, Waits};
 use surroundings::{Ctx, Driver, Place};
 
 /// Threads of the process-wide pool; the child process says so in `RAYON_NUM_THREADS`.
@@ -37,15 +37,28 @@ const MOST_NESTED: usize = 4;
 pub fn elaborate(genome: &Genome, kinds: Kinds) -> Program {
     let mut gave_way = BTreeSet::new();
     loop {
-        let (mut program, waits) = Maker::new(genome, kinds, &gave_way).program(genome);
+        let (mut program, mut waits) = Maker::new(genome, kinds, &gave_way).program(genome);
         match waits.offender(&counted(&program), kinds.has(Kind::Spares)) {
             Some(gene) => assert!(gave_way.insert(gene), "an operation that gave way does not wait"),
             None => {
+                if program.hook == Some(Hook::Forks) && !may_fork_in_hook(&program, &mut waits, kinds) {
+                    program.hook = None;
+                }
                 expect::fill(&mut program);
                 return program;
             }
         }
     }
+}
+
+/// Whether a hook of the program's runtime may wait for another worker while the runtime ends.
+fn may_fork_in_hook(program: &Program, waits: &mut Waits, kinds: Kinds) -> bool {
+    let all = [Of::Poll, Of::Root, Of::Help, Of::All];
+    let holds = all.into_iter().fold(Set::NONE, |set, of| set | Set::of(RUNTIME, of));
+    // The documents do not say that a spare worker comes for it, so it counts as busy.
+    let needs = Set::of(RUNTIME, Of::Help);
+    waits.push(Waiting { gene: usize::MAX, holds, needs, times: 1, is_busy: true });
+    waits.offender(&counted(program), kinds.has(Kind::Spares)).is_none()
 }
 
 /// The pools, with the threads that the program may count on: no spare workers if they may be refused.
@@ -260,6 +273,7 @@ impl<'a> Maker<'a> {
                 3 if kinds.has(Kind::Panics) => Some(Hook::Panics),
                 4 => Some(Hook::Wakes),
                 5 => Some(Hook::Naps),
+                6 if kinds.has(Kind::Scopes) && kinds.has(Kind::InPlace) => Some(Hook::Forks),
                 _ => None,
             },
             names: self.names,
@@ -398,6 +412,7 @@ mod tests {
             "hooks: Spawns",
             "hooks: Wakes",
             "hooks: Naps",
+            "hooks: Forks",
             "refuses: 0",
             "refuses: 1",
             "refuses: 2",

@@ -11,7 +11,7 @@ use runtime::sync::oneshot;
 use runtime::task::{block_in_place, yield_now};
 
 use super::steps::{blocked_on, task};
-use super::whole::{build, end, until};
+use super::whole::{build, end, end_own, until};
 use super::{Cx, Failed, KEY, OnDrop, Reach, Reaches, lock, micros, odd, spin};
 use crate::program::*;
 
@@ -209,7 +209,7 @@ fn run_op(cx: &Cx, this: &Call) -> u64 {
         }
         CallOp::Close(how) => {
             let runtime = lock(&cx.w.runtime).take();
-            runtime.into_iter().for_each(|runtime| end(&cx.w, runtime, *how));
+            runtime.into_iter().for_each(|runtime| end_own(&cx.w, runtime, *how));
         }
     }
     value

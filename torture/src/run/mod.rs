@@ -60,6 +60,8 @@ pub struct World {
     pub kept: Mutex<Vec<Waker>>,
     /// How often hooks may still wake: a hook that woke each time would never let its worker sleep.
     pub wakes_left: AtomicI32,
+    /// The runtime ends, and no hook has forked since.
+    pub hook_forks: AtomicBool,
     /// Released by the deadlock handler.
     pub deadlocked: Mutex<Vec<SyncSender<()>>>,
     /// The threads with live jobs, by pool and index: thread and number of jobs.
@@ -110,6 +112,7 @@ impl World {
             late: Mutex::new(Vec::new()),
             kept: Mutex::new(Vec::new()),
             wakes_left: AtomicI32::new(HOOK_WAKES),
+            hook_forks: AtomicBool::new(false),
             deadlocked: Mutex::new(Vec::new()),
             indexes,
             drivers,

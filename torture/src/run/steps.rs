@@ -16,7 +16,7 @@ use runtime::task::{block_in_place, yield_now};
 use runtime::time::{sleep, timeout};
 use runtime::{Compute, compute};
 
-use super::whole::{build, end};
+use super::whole::{build, end, end_own};
 use super::{Cx, Failed, KEY, OnDrop, Payload, Reach, lock, micros, odd, spin};
 use crate::program::*;
 
@@ -266,7 +266,7 @@ async fn run_op(cx: &Cx, step: &Async) -> u64 {
         }
         AsyncOp::Close(how) => {
             let runtime = lock(&cx.w.runtime).take();
-            runtime.into_iter().for_each(|runtime| end(&cx.w, runtime, *how));
+            runtime.into_iter().for_each(|runtime| end_own(&cx.w, runtime, *how));
         }
         AsyncOp::Nested { pool, close, early, body } => {
             let runtime = match build(&cx.w.program, *pool) {

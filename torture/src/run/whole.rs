@@ -10,6 +10,8 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
+use runtime::parallel::scope;
+use runtime::task::block_in_place;
 use runtime::{Builder, Handle, Runtime};
 
 use super::steps::{blocked_on, task};
@@ -22,6 +24,9 @@ use crate::program::*;
 
 /// Tells what the run is at.
 pub type Phase<'a> = &'a mut dyn FnMut(&str);
+
+/// The time that a hook takes before it forks.
+const HOOK_DELAY: Duration = Duration::from_millis(3);
 
 /// What the process has while no program runs.
 #[derive(Debug, Clone, Copy)]
@@ -68,6 +73,30 @@ pub fn end(w: &World, runtime: Runtime, close: Close) {
     check_wakes(w, &handle);
 }
 
+/// As [`end`], for the program's runtime.
+pub fn end_own(w: &World, runtime: Runtime, close: Close) {
+    w.hook_forks.store(true, SeqCst);
+    end(w, runtime, close);
+}
+
+/// Makes a scope and blocks for its job, if the program's runtime ends and no other hook has done so. The
+/// other workers have the time to find nothing left to do.
+fn fork_at_the_end(w: &Weak<World>) {
+    let Some(token) = w.upgrade().and_then(|w| w.hook_forks.swap(false, SeqCst).then(|| w.tokens.token()))
+    else {
+        return;
+    };
+    thread::sleep(HOOK_DELAY);
+    scope(|scope| {
+        let (send, receive) = sync_channel(1);
+        scope.spawn(move |_| {
+            drop(token);
+            _ = send.send(());
+        });
+        block_in_place(|| _ = receive.recv());
+    });
+}
+
 /// Wakes that only the scheduler's own net has caught are faults, although the program goes on.
 fn check_wakes(w: &World, handle: &Handle) {
     let missed = handle.metrics().missed_wake_count();
@@ -103,11 +132,13 @@ fn build_program(w: &Arc<World>) -> Result<(Runtime, Reaches), Box<dyn Error>> {
                     thread::sleep(Duration::from_millis(1));
                 }
             }
+            Hook::Forks => fork_at_the_end(&weak),
         };
         let other = hook.clone();
         match program.hook {
             // A task at each sleep would never let the worker sleep.
             Some(Hook::Spawns) => builder.on_thread_start(hook).on_thread_stop(other),
+            Some(Hook::Forks) => builder.on_thread_park(hook),
             Some(Hook::Wakes | Hook::Naps) => builder.on_thread_park(hook).on_thread_unpark(other),
             _ => builder.on_thread_start(hook.clone()).on_thread_park(hook).on_thread_unpark(other),
         };
@@ -268,7 +299,7 @@ fn end_program(w: &Arc<World>) {
     let runtime = lock(&w.runtime).take();
     let Some(runtime) = runtime else { return };
     let close = w.program.close;
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| end(w, runtime, close))) {
+    if let Err(payload) = catch_unwind(AssertUnwindSafe(|| end_own(w, runtime, close))) {
         w.fault(format!("the end of the runtime panicked: {}", text_of(&payload)));
     }
 }
