@@ -164,8 +164,8 @@ pub enum DropKind {
     Locks,
     /// It takes the lock of the operation, and holds it across `block_in_place`.
     Holds,
-    /// It waits until the destructor of another task has run: in `block_in_place` if `is_announced`.
-    Waits { other: usize, is_announced: bool },
+    /// It waits in `block_in_place` until the destructor of another task has run.
+    Waits { other: usize },
 }
 
 /// Tasks that wait for ever, and closures that wait for a thread, with destructors that block.

@@ -73,9 +73,10 @@
 //!   and memory are back at the numbers of the start.
 //! - R23 A parallel call into a runtime that has ended runs in place. So no closure of it waits for another
 //!   (R9).
-//! - R34 The destructor of a task may block as a poll may (R1), announced or not. It may need a lock that a
-//!   poll holds in a blocking call, or the end of another task, because no task waits for a thread that
-//!   cancels another (`lifecycle.rs`). Closures that are not run are dropped on a thread of their own, one
+//! - R34 The destructor of a task may block as a poll may (R1). It may need a lock that a poll holds in a
+//!   blocking call. It may wait for the end of another task if it announces the wait, because no task waits
+//!   for a thread that cancels another (`lifecycle.rs`). If it does not, the other task may be in the table
+//!   of its own worker. Closures that are not run are dropped on a thread of their own, one
 //!   after the other. *Made* (`drops`): destructors that take a lock which others hold across
 //!   `block_in_place`; destructors that wait for that of a neighbour, all in one direction; queued closures
 //!   whose destructors wait for that of a task. A wait for a task holds and needs `Poll`, so another thread

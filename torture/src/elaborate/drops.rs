@@ -55,8 +55,7 @@ impl Maker<'_> {
             (0, _) => DropKind::Plain,
             (1, _) if n & 4 == 4 && self.on(Kind::InPlace) => DropKind::Holds,
             (1, _) => DropKind::Locks,
-            (2, Some(other)) if self.on(Kind::InPlace) => DropKind::Waits { other, is_announced: true },
-            (3, Some(other)) if self.on(Kind::Unmarked) => DropKind::Waits { other, is_announced: false },
+            (2 | 3, Some(other)) if self.on(Kind::InPlace) => DropKind::Waits { other },
             _ => DropKind::Locks,
         }
     }

@@ -64,8 +64,7 @@ impl Drop for Kept {
                 let _guard = lock(&group.lock);
                 block_in_place(|| thread::sleep(TICK));
             }
-            DropKind::Waits { other, is_announced: true } => block_in_place(|| group.wait(other)),
-            DropKind::Waits { other, is_announced: false } => group.wait(other),
+            DropKind::Waits { other } => block_in_place(|| group.wait(other)),
         }
         group.end(self.task);
     }
