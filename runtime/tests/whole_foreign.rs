@@ -782,3 +782,28 @@ fn foreign_wakers_that_drive_their_runtime_do_not_use_up_the_stack() {
         }
     });
 }
+
+/// More of them than may nest. The deepest waits for the clock, which has to move although wakers are left.
+#[test]
+fn foreign_wakers_that_wait_for_a_paused_clock_do_not_keep_it() {
+    let _watchdog = watchdog();
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let handle = runtime.handle().clone();
+    let called = Arc::new(AtomicUsize::new(0));
+    let waits = {
+        let called = called.clone();
+        waker(move || {
+            handle.block_on(time::sleep(Duration::from_millis(1)));
+            called.fetch_add(1, SeqCst);
+        })
+    };
+    const TIMERS: usize = 200;
+    runtime.block_on(async {
+        let at = time::Instant::now() + Duration::from_millis(100);
+        let mut sleeps: Vec<_> = (0..TIMERS).map(|_| Box::pin(time::sleep_until(at))).collect();
+        sleeps.iter_mut().for_each(|sleep| wait_with(&waits, sleep.as_mut()));
+        while called.load(SeqCst) < TIMERS {
+            time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+}

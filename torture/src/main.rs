@@ -16,7 +16,7 @@
 //!
 //! # It can fail
 //! Faults that the scheduler once had were put back, one at a time. Each was found, on two CPUs, after this
-//! number of seeds. The last nine were tried while other programs used these CPUs, too.
+//! number of seeds. The last eight were tried while other programs used these CPUs, too.
 //!
 //! | fault put back | seeds | seconds |
 //! |---|---|---|
@@ -32,7 +32,6 @@
 //! | a foreign waker keeps the others of its turn (`Looks::rescue`) | 75 | 5 |
 //! | a blocking call cancels tasks on its own stack (`leave` in `in_place.rs`) | 83 | 3 |
 //! | a worker claims all idle tasks, then cancels one after the other (`queue_idle`) | 19 | 2 |
-//! | closures are dropped before the workers are unparked (`begin_shutdown`) | 413 | 7 |
 //! | a worker arrives before it calls its park hook (`Worker::wind_down`) | 8 | 3 |
 //!
 //! # How the parts meet

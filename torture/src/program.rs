@@ -178,8 +178,8 @@ pub struct Drops {
     pub has_holder: bool,
     /// Closures that sleep for `time`, so many that those behind them are queued.
     pub sleepers: usize,
-    /// Closures behind the sleepers. If one is not run, its destructor waits for the end of that task.
-    pub closures: Vec<usize>,
+    /// Closures behind the sleepers. If one is not run, its destructor takes the lock.
+    pub closures: usize,
     /// See the others.
     pub time: Micros,
 }

@@ -188,11 +188,8 @@ impl Writer<'_> {
                     if *sleepers > 0 {
                         w.line(None, &format!("{sleepers} closures that sleep {time} µs"))?;
                     }
-                    for task in closures {
-                        w.line(
-                            None,
-                            &format!("a queued closure; its destructor waits for the end of {task}"),
-                        )?;
+                    for _ in 0..*closures {
+                        w.line(None, "a queued closure; its destructor takes the lock")?;
                     }
                     match has_holder {
                         true => w.line(None, &format!("a holder of the lock, for {time} µs")),

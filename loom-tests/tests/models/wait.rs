@@ -85,8 +85,10 @@ fn a_job_is_injected(waits: Waits) {
             let reference = unsafe { job.as_job_ref(Tag::NONE) };
             let pusher = {
                 let stage = stage.clone();
-                // SAFETY: (1) as above, the job lives until it has run.
-                thread::spawn(move || assert!(unsafe { stage.shared().push_install(reference) }))
+                thread::spawn(move || {
+                    assert!(stage.shared().injected_jobs.try_begin());
+                    stage.shared().queue_install(reference);
+                })
             };
             let mut join = joins(pusher);
             let is_up = waits(worker, job.latch().core(), &mut join);

@@ -103,16 +103,6 @@ where
         unsafe { JobRef::new(NonNull::from(self).cast(), tag) }
     }
 
-    /// Runs the job in place.
-    ///
-    /// # Safety
-    /// 1. No reference to the job is left, and it has not run.
-    #[inline(always)]
-    pub unsafe fn run_inline(self, is_migrated: bool) -> R {
-        let f = ManuallyDrop::into_inner(self.f.into_inner());
-        f(is_migrated)
-    }
-
     /// The return value of the job, or its panic.
     ///
     /// # Safety

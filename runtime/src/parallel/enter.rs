@@ -11,9 +11,8 @@
 //! (`scheduler/jobs/external.rs`), if it may and a worker sleeps. Otherwise the thread sends the work
 //! to a worker, and waits.
 //!
-//! A pool whose workers are leaving accepts no more work. Then a call that waits for its jobs goes to the
-//! process-wide pool, and other work runs in place. The same holds if the system refused every thread of the
-//! process-wide pool: then all work runs in place.
+//! A pool whose workers are leaving accepts no more work. Then a scope goes to the process-wide pool, and other
+//! work runs in place. If the system refused every thread of the process-wide pool, all its work runs in place.
 //!
 //! # Threads that keep a job processor for good
 //! Such a thread (`use_current_thread`) never leaves, and never arrives: other workers of its pool cannot
@@ -58,22 +57,6 @@ pub unsafe fn place<'a>() -> Place<'a> {
     }
 }
 
-/// As [`place`], for a call that waits for its jobs. If the workers of its pool are leaving, the call goes to
-/// the process-wide pool. In place, a scope begins its jobs behind its body, and the body may wait for them.
-///
-/// # Safety
-/// 1. As [`place`].
-#[inline]
-unsafe fn place_of_call<'a>() -> Place<'a> {
-    // SAFETY: the pool is valid, as in `Place::Pool`.
-    let is_closed = |pool: NonNull<Shared>| unsafe { pool.as_ref() }.injected_jobs.is_closed();
-    // SAFETY: (1).
-    match unsafe { place() } {
-        Place::Pool(pool) if is_closed(pool) => global_pool().map_or(Place::Here, Place::Pool),
-        place => place,
-    }
-}
-
 #[cold]
 fn place_without_processor<'a>() -> Place<'a> {
     if is_solitary() {
@@ -107,7 +90,7 @@ fn entered_pool() -> Option<NonNull<Shared>> {
     context::current().filter(|&shared| unsafe { has_job_processors(shared) }).or_else(global_pool)
 }
 
-fn global_pool() -> Option<NonNull<Shared>> {
+pub fn global_pool() -> Option<NonNull<Shared>> {
     global::get().map(ThreadPool::shared_ptr)
 }
 
@@ -137,7 +120,7 @@ pub fn detached_pool() -> Option<NonNull<Shared>> {
 /// The pool of a scope in place, valid as in [`Place::Pool`].
 pub fn current_pool() -> Option<NonNull<Shared>> {
     // SAFETY: (1) used in this call only.
-    match unsafe { place_of_call() } {
+    match unsafe { place() } {
         Place::Processor(processor) => Some(processor.shared_ptr()),
         Place::Pool(shared) => Some(shared),
         Place::Here => None,
@@ -213,7 +196,36 @@ pub enum Outside {
 pub fn in_pool<R: Send>(outside: Outside, op: impl FnOnce(Option<&OwnJobs>, bool) -> R + Send) -> R {
     let _own = OwnComputation::begin();
     // SAFETY: (1) used in this call only.
-    match (unsafe { place_of_call() }, outside) {
+    at(unsafe { place() }, outside, op)
+}
+
+/// As [`in_pool`], for a scope. If the workers of its pool are leaving, it goes to the process-wide pool. In
+/// place, its jobs would begin behind its body, and the body may wait for them.
+#[inline]
+pub fn in_pool_of_scope<R: Send>(outside: Outside, op: impl FnOnce(Option<&OwnJobs>, bool) -> R + Send) -> R {
+    let _own = OwnComputation::begin();
+    // SAFETY: (1) used in this call only.
+    let pool = match unsafe { place() } {
+        Place::Pool(pool) => pool,
+        place => return at(place, outside, op),
+    };
+    // The scope counts from now on, so that the workers do not leave before it is there.
+    // SAFETY: what makes the pool the place of this call stays until the call returns. The process-wide pool is
+    // there for good.
+    let begin = |pool: NonNull<Shared>| unsafe { pool.as_ref() }.injected_jobs.try_begin().then_some(pool);
+    match begin(pool).or_else(|| global_pool().and_then(begin)) {
+        Some(pool) => {
+            // SAFETY: (1) `begin` has counted it. (2) As above.
+            let _end = unsafe { JobEnd::new(pool) };
+            at(Place::Pool(pool), outside, op)
+        }
+        None => op(None, false),
+    }
+}
+
+#[inline]
+fn at<R: Send>(place: Place<'_>, outside: Outside, op: impl FnOnce(Option<&OwnJobs>, bool) -> R + Send) -> R {
+    match (place, outside) {
         (Place::Processor(processor), _) => op(Some(processor), false),
         // SAFETY: (1) what makes the pool the place of this call stays until the call returns.
         (Place::Pool(shared), Outside::Visits) => unsafe { visit_or_install(shared, op) },
@@ -372,24 +384,22 @@ unsafe fn install_and_wait<L: Latch, R: Send>(
     op: impl FnOnce(Option<&OwnJobs>, bool) -> R + Send,
 ) -> R {
     // SAFETY: (1).
-    let region = CallRegion::of(processor, unsafe { shared.as_ref() });
-    let job = StackJob::new(region.region(), latch, |is_queued| {
-        if !is_queued {
-            return op(None, false);
-        }
+    let state = unsafe { shared.as_ref() };
+    if !state.injected_jobs.try_begin() {
+        // The workers are leaving.
+        return op(None, false);
+    }
+    let region = CallRegion::of(processor, state);
+    let job = StackJob::new(region.region(), latch, |_| {
         // SAFETY: (1) the injected job was counted. (2) The job processor that runs it keeps its pool.
         let _end = unsafe { JobEnd::new(shared) };
         // SAFETY: used in this call only.
         op(unsafe { context::job_processor() }, true)
     });
-    // SAFETY: `as_ref`: (1). `push_install`: (1) this frame waits below, by (2), until the job has run.
-    // `as_job_ref`: (1) as before. (2) A queue gives the reference to one thread, which runs it. Closure and
-    // result are `Send`, and any thread may set a `ThreadLatch` or a `CrossLatch`.
-    let is_pushed = unsafe { shared.as_ref().push_install(job.as_job_ref(region.tag())) };
-    if !is_pushed {
-        // SAFETY: (1) the job was not pushed, so no other thread got the reference, and it has not run.
-        return unsafe { job.run_inline(false) };
-    }
+    // SAFETY: (1) this frame waits below, by (2), until the job has run. (2) A queue gives the reference to one
+    // thread, which runs it. Closure and result are `Send`, and any thread may set a `ThreadLatch` or a
+    // `CrossLatch`.
+    state.queue_install(unsafe { job.as_job_ref(region.tag()) });
     wait(job.latch());
     // SAFETY: (1) by our (2), `wait` returned because the latch is set. (2) Called once.
     resume(unsafe { job.take_result() })

@@ -72,16 +72,19 @@ pub fn end_by_panic(shared: &Shared) {
 /// Ends the runtime: at once if no thread drives it, else when the driving thread notices.
 pub fn shutdown(handle: &Reference) {
     let shared = handle.shared();
-    shared.begin_shutdown();
-    {
+    let closures = shared.begin_to_end();
+    let is_free = {
         let mut state = shared.core.state.lock();
-        if state.is_taken || state.is_finished {
-            return;
-        }
-        state.is_taken = true;
+        let is_free = !state.is_taken && !state.is_finished;
+        state.is_taken |= is_free;
+        is_free
+    };
+    if is_free {
+        // SAFETY: (1) we have just taken the core. (2) `handle` is borrowed, and keeps the state.
+        drop(unsafe { Taken::new(handle.shared_ptr()) });
     }
-    // SAFETY: (1) we have just taken the core. (2) `handle` is borrowed, and keeps the state.
-    drop(unsafe { Taken::new(handle.shared_ptr()) });
+    // Behind the tasks, because a destructor may wait for one.
+    shared.drop_closures(closures);
 }
 
 /// The core, taken by this thread; put down when dropped.

@@ -71,27 +71,12 @@ impl Shared {
     /// Calls the deadlock handler on a thread of its own. Threads for blocking closures may all take part in
     /// the deadlock. Returns the report if the system refuses the thread. The caller keeps the state valid.
     pub fn deliver_apart(&self, report: Report) -> Option<Report> {
-        self.run_apart_with(report, |_, report| report.deliver())
-    }
-
-    /// As [`run_apart`](Self::run_apart), for a function that consumes `value`. Returns `value` if the system
-    /// refuses the thread.
-    pub fn run_apart_with<T: Send + 'static>(
-        &self,
-        value: T,
-        f: impl FnOnce(&Shared, T) + Send + 'static,
-    ) -> Option<T> {
-        let value = Arc::new(Mutex::new(Some(value)));
-        let shared = value.clone();
+        let report = Arc::new(Mutex::new(Some(report)));
+        let shared = report.clone();
         let take = move || shared.lock().take();
-        let run = move |state: &Shared| {
-            if let Some(value) = take() {
-                f(state, value);
-            }
-        };
-        match self.run_apart(run) {
+        match self.run_apart(move |_| take().into_iter().for_each(Report::deliver)) {
             Ok(()) => None,
-            Err(_) => value.lock().take(),
+            Err(_) => report.lock().take(),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! 1. `BeginShutdown` ([`Shared::begin_shutdown`]): a spawn returns a handle that says cancelled. A task that
 //!    would wait for the first time is cancelled instead. All workers are unparked. Wakes go on as before. The
-//!    closures that no thread of the blocking pool is about to run are dropped, on a thread of their own.
+//!    caller drops the closures that no thread of the blocking pool is about to run.
 //! 2. `WindDown` ([`Worker::wind_down`]): a worker that returns from its poll or job leaves the usual loop.
 //!    It queues the tasks in its table that wait for a wake, cancels the tasks in all queues, and runs the
 //!    jobs that are left. When it has nothing to do it *arrives*, and sleeps as usual. It is woken as usual,
@@ -23,10 +23,10 @@
 //! cancelled, or for a computation. A worker that polls, runs a job, blocks, or waits for a latch has not
 //! arrived. So the other workers stay, asleep, and come for the work that it makes visible. If there is no
 //! other worker, a spare worker comes (`away/mod.rs`), also during the shutdown. External threads count as
-//! live jobs, and so do helper threads that run destructors ([`Shared::leave_tasks_to_cancel`], and for the
-//! closures of step 1). A worker arrives behind its park hook, and takes its arrival back before it calls the
-//! unpark hook and foreign wakers, because these, too, may need the others. Once all is closed, it calls the
-//! unpark hook outside of its context, as `on_thread_stop`, and leaves the wakers to the last worker.
+//! live jobs, and so does a thread that cancels tasks for a worker ([`Shared::leave_tasks_to_cancel`]). A
+//! worker arrives behind its park hook, and takes its arrival back before it calls the unpark hook and foreign
+//! wakers, because these, too, may need the others. Once all is closed, it calls the unpark hook outside of
+//! its context, as `on_thread_stop`, and leaves the wakers to the last worker.
 //!
 //! *No task waits for a thread that cancels another.* The destructor of a task may wait for the end of another
 //! task, or need a lock that a poll further down on the stack holds. So the tasks that wait for a wake go into
@@ -90,21 +90,19 @@ use crate::task::Header;
 impl Shared {
     /// `BeginShutdown`. Any thread may call this, any number of times.
     pub fn begin_shutdown(&self) {
-        // For `drop_apart`. Before the workers may leave.
-        let is_counted = self.injected_jobs.try_begin();
-        self.begin_shutdown_and_drop();
-        if is_counted {
-            self.job_ended();
-        }
+        let closures = self.begin_to_end();
+        self.drop_closures(closures);
     }
 
-    fn begin_shutdown_and_drop(&self) {
+    /// `BeginShutdown` up to the closures that are not run. Returns these.
+    #[must_use = "they have to be dropped"]
+    pub fn begin_to_end(&self) -> IntrusiveList<Header> {
         // First: a thread that sees the beginning of the shutdown may rely on it that no task is added any
         // more.
         self.owned.close();
         self.injected_jobs.begin_closing();
         if !self.lifecycle.begin() {
-            return;
+            return IntrusiveList::new();
         }
         // `CloseFence` of `away/mod.rs`. A spare worker that is started sees the flag, or is seen below.
         fence(SeqCst);
@@ -114,40 +112,16 @@ impl Shared {
         self.unpark_all();
         // If all workers are away, a spare worker has to cancel the tasks that they wait for.
         self.fetch_strictly(Work::Task);
-        if !self.config.is_pool {
-            self.drop_apart(blocking::close(self));
-        }
+        if self.config.is_pool { IntrusiveList::new() } else { blocking::close(self) }
     }
 
-    /// Drops closures on a thread of its own. Their destructors may take their time, which the limit of a
-    /// shutdown counts, and may wait for what a `current_thread` runtime does next on the calling thread.
-    /// They may also need the workers.
-    fn drop_apart(&self, closures: IntrusiveList<Header>) {
-        if closures.is_empty() {
-            return;
-        }
-        if let Some(closures) = self.run_counted_apart(closures, blocking::cancel) {
+    /// Drops closures that are not run. Foreign code, so that the runtime must not wait for the caller. Their
+    /// destructors may wait for the tasks and the driver of the runtime, which end meanwhile.
+    pub fn drop_closures(&self, closures: IntrusiveList<Header>) {
+        if !closures.is_empty() {
             // SAFETY: the caller's reference keeps the state.
             unsafe { context::enter_runtime(self.ptr(), || blocking::cancel(self, closures)) };
         }
-    }
-
-    /// As [`run_apart_with`](Self::run_apart_with). The thread counts as an injected job, so that the workers
-    /// stay meanwhile. The caller keeps them here until this returns.
-    fn run_counted_apart<T: Send + 'static>(&self, value: T, f: fn(&Self, T)) -> Option<T> {
-        let is_counted = self.injected_jobs.try_begin();
-        let run = move |shared: &Self, value| {
-            // It does not unwind: a task and a closure catch the panics of their destructors.
-            f(shared, value);
-            if is_counted {
-                shared.job_ended();
-            }
-        };
-        let refused = self.run_apart_with(value, run);
-        if refused.is_some() && is_counted {
-            self.job_ended();
-        }
-        refused
     }
 
     /// Queues `tasks`, for any worker that winds down, which cancels them.
@@ -170,12 +144,29 @@ impl Shared {
         let is_any_queued = !self.injector.is_empty() || !self.slow.is_empty();
         if is_any_queued && self.lacks_spare() {
             // All workers may be away, and no spare worker may come.
-            let refused = self.run_counted_apart((), |shared, ()| shared.cancel_injected());
-            let cancel = |()| {
-                // SAFETY: (1) the current runtime is this one, which is borrowed.
-                unsafe { context::in_surroundings(self.current_on_threads(), || self.cancel_injected()) }
-            };
-            refused.into_iter().for_each(cancel);
+            self.cancel_apart();
+        }
+    }
+
+    /// Cancels the queued tasks on a thread of its own. It counts as an injected job, so that the workers stay
+    /// as they would beside a worker that cancels tasks.
+    fn cancel_apart(&self) {
+        // The caller has not arrived, so the workers stay until this is counted.
+        let is_counted = self.injected_jobs.try_begin();
+        let end = move |shared: &Self| {
+            if is_counted {
+                shared.job_ended();
+            }
+        };
+        let cancel = move |shared: &Self| {
+            shared.cancel_injected();
+            end(shared);
+        };
+        if self.run_apart(cancel).is_err() {
+            let cancel = || self.cancel_injected();
+            // SAFETY: (1) the current runtime is this one, which is borrowed.
+            unsafe { context::in_surroundings(self.current_on_threads(), cancel) };
+            end(self);
         }
     }
 

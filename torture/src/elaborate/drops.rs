@@ -26,8 +26,8 @@ impl Maker<'_> {
         let has_holder = b / 8 % 2 == 1 && self.on(Kind::Unmarked);
         let queues = b / 16 % 2 == 1 && self.on(Kind::Blocking) && blocking <= MOST_SLEEPERS;
         let (sleepers, closures) = match queues {
-            true => (blocking, (0..1 + usize::from(b) / 32 % 2).collect()),
-            false => (0, Vec::new()),
+            true => (blocking, 1 + usize::from(b) / 32 % 2),
+            false => (0, 0),
         };
         let end = Set::of(rt, Of::Poll);
         let is_wait = |kind: &&DropKind| matches!(kind, DropKind::Waits { .. });
@@ -35,12 +35,6 @@ impl Maker<'_> {
         if waits > 0 {
             let holds = self.blocked(&self.task(ctx, rt));
             let (gene, times) = (at.number, ctx.times * waits);
-            self.waits.push(Waiting { gene, holds, needs: end, times, is_busy: false });
-        }
-        if queues {
-            // One thread drops all closures that are not run.
-            let (gene, times) = (at.number, blocking as u32);
-            let holds = Set::of(rt, Of::Closure);
             self.waits.push(Waiting { gene, holds, needs: end, times, is_busy: false });
         }
         let drops = Drops { kept, has_holder, sleepers, closures, time: 200 + micros(c) / 2 };

@@ -375,7 +375,7 @@ mod tests {
             "destructor of 1: Holds",
             "destructor of 1: Waits { other: 0 }",
             "destructor of 0: Waits { other: 1 }",
-            "a queued closure; its destructor waits for the end of 0",
+            "a queued closure; its destructor takes the lock",
             "a holder of the lock",
             "catch_unwind",
             "pool2.join",

@@ -73,8 +73,6 @@ impl Drop for Kept {
 /// The value of a closure that waits for a thread of the blocking pool.
 struct Queued {
     group: Arc<Group>,
-    /// The task that the destructor waits for.
-    other: usize,
     /// [`IN_QUEUE`] once the closure was queued, [`HAS_RUN`] once it has run.
     state: Arc<AtomicUsize>,
     _token: Token,
@@ -87,7 +85,7 @@ impl Drop for Queued {
     fn drop(&mut self) {
         // A closure that is refused is dropped by its spawner, on a stack that others need.
         if self.state.load(SeqCst) == IN_QUEUE {
-            self.group.wait(self.other);
+            drop(lock(&self.group.lock));
         }
     }
 }
@@ -118,9 +116,9 @@ pub async fn spawn(cx: &Cx, handle: &Handle, drops: &Drops) {
             drop(token);
         }));
     }
-    for &other in &drops.closures {
+    for _ in 0..drops.closures {
         let state = Arc::new(AtomicUsize::new(0));
-        let value = Queued { group: group.clone(), other, state: state.clone(), _token: cx.token() };
+        let value = Queued { group: group.clone(), state: state.clone(), _token: cx.token() };
         drop(handle.spawn_blocking(move || {
             value.state.fetch_or(HAS_RUN, SeqCst);
             drop(value);

@@ -9,7 +9,7 @@ use crate::job::{CoreLatch, CountLatch, JobRef, Memory, Question, Region, Tag};
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::loom::sync::atomic::{AtomicBool, AtomicPtr};
 use crate::parallel::cancel;
-use crate::parallel::enter::{CallRegion, JobEnd, JobLatch, region_of};
+use crate::parallel::enter::{CallRegion, JobEnd, JobLatch, global_pool, region_of};
 use crate::queue::LockedList;
 use crate::scheduler::context;
 use crate::scheduler::reference::Reference;
@@ -152,15 +152,18 @@ impl<'scope> Base<'scope> {
                 return (Self::new(pool, Some(processor)), None);
             }
         }
-        let stay = pool.and_then(|pool| {
-            // SAFETY: `Reference::new`: (1). `JobEnd::new`: (1) `try_begin` has counted it; (2) the hold
-            // keeps the pool, and `Stay` drops the hold last.
+        let stay_in = |pool: NonNull<Shared>| {
+            // SAFETY: `Reference::new`: (1), or the process-wide pool, which is there for good. `JobEnd::new`:
+            // (1) `try_begin` has counted it; (2) the hold keeps the pool, and `Stay` drops the hold last.
             unsafe {
                 let hold = Reference::new(pool);
-                pool.as_ref().injected_jobs.try_begin().then(|| Stay { _end: JobEnd::new(pool), _hold: hold })
+                let is_counted = pool.as_ref().injected_jobs.try_begin();
+                is_counted.then(|| (pool, Stay { _end: JobEnd::new(pool), _hold: hold }))
             }
-        });
-        (Self::new(pool.filter(|_| stay.is_some()), processor), stay)
+        };
+        let stay = pool.and_then(|pool| stay_in(pool).or_else(|| global_pool().and_then(stay_in)));
+        let (pool, stay) = stay.unzip();
+        (Self::new(pool, processor), stay)
     }
 
     #[inline]

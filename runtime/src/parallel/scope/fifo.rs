@@ -58,7 +58,9 @@ where
     R: Send,
 {
     // SAFETY: (1) the base is made here, on the same thread.
-    enter::in_pool(Outside::Visits, |processor, _| unsafe { ScopeFifo::run(Base::on(processor), op) })
+    enter::in_pool_of_scope(Outside::Visits, |processor, _| unsafe {
+        ScopeFifo::run(Base::on(processor), op)
+    })
 }
 
 /// As [`scope_fifo`], but on a non-worker thread the closure is sent to a worker.
@@ -68,7 +70,7 @@ where
     R: Send,
 {
     // SAFETY: (1) the base is made here, on the same thread.
-    enter::in_pool(Outside::Sends, |processor, _| unsafe { ScopeFifo::run(Base::on(processor), op) })
+    enter::in_pool_of_scope(Outside::Sends, |processor, _| unsafe { ScopeFifo::run(Base::on(processor), op) })
 }
 
 /// Runs a closure on the calling thread that can spawn jobs, which each thread runs in the order in which it

@@ -81,7 +81,7 @@ where
     R: Send,
 {
     // SAFETY: (1) the base is made here, on the same thread.
-    enter::in_pool(Outside::Visits, |processor, _| unsafe { Scope::run(Base::on(processor), op) })
+    enter::in_pool_of_scope(Outside::Visits, |processor, _| unsafe { Scope::run(Base::on(processor), op) })
 }
 
 /// As [`scope`], but on a non-worker thread the closure is sent to a worker.
@@ -91,7 +91,7 @@ where
     R: Send,
 {
     // SAFETY: (1) the base is made here, on the same thread.
-    enter::in_pool(Outside::Sends, |processor, _| unsafe { Scope::run(Base::on(processor), op) })
+    enter::in_pool_of_scope(Outside::Sends, |processor, _| unsafe { Scope::run(Base::on(processor), op) })
 }
 
 /// Runs a closure on the calling thread that can spawn jobs into the pool, and returns when all of them have

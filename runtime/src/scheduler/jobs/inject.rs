@@ -13,21 +13,8 @@ use crate::scheduler::shared::Shared;
 use crate::util::unwind::{self, Payload};
 
 impl Shared {
-    /// Queues a job that a thread outside waits for. Returns false if the workers are leaving; then the
-    /// caller runs the job in place.
-    ///
-    /// # Safety
-    /// 1. The job lives until it has run.
-    pub unsafe fn push_install(&self, job: JobRef) -> bool {
-        if !self.injected_jobs.try_begin() {
-            return false;
-        }
-        self.queue_install(job);
-        true
-    }
-
-    /// The second half of [`push_install`](Self::push_install). The job was counted, or an injected job that
-    /// was counted keeps the workers here.
+    /// Queues a job that a thread outside waits for. The job was counted, or an injected job that was counted
+    /// keeps the workers here.
     ///
     /// No memory depends on the count. If the job is not counted, the workers may leave without it, and then
     /// it never runs. A thread that runs it keeps the shared state by other means, as a worker does by BIAS.

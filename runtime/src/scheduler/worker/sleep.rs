@@ -206,7 +206,7 @@ impl Worker {
             };
             poller.poll(foreign);
             shared.driver.fire_timers(foreign);
-            let has_wakers = !foreign.is_empty() || !processor.waking.is_empty();
+            let has_wakers = !foreign.is_empty() || self.may_call_next_waker();
             let is_idle = processor.ring.is_empty() && !has_wakers && !is_needed();
             if is_idle && !shared.driver.auto_advance() {
                 processor.parker.park_in_driver(|| poller.wait(foreign));

@@ -391,15 +391,22 @@ impl Worker {
 
     /// Inside of a foreign waker, calls the next one of its turn. Returns whether there was one.
     pub(in crate::scheduler) fn calls_next_waker(&self) -> bool {
-        let depth = self.nested_wakers.get();
-        if !self.is_calling.get() || depth == MOST_NESTED_WAKERS {
+        if !self.may_call_next_waker() {
             return false;
         }
         let Some(next) = self.processor().waking.next() else { return false };
+        let depth = self.nested_wakers.get();
         self.nested_wakers.set(depth + 1);
         next.wake();
         self.nested_wakers.set(depth);
         true
+    }
+
+    /// Whether [`calls_next_waker`](Self::calls_next_waker) would call one.
+    pub(super) fn may_call_next_waker(&self) -> bool {
+        self.is_calling.get()
+            && self.nested_wakers.get() < MOST_NESTED_WAKERS
+            && !self.processor().waking.is_empty()
     }
 
     /// Before the thread sleeps inside of a foreign waker, or of a job for which it has left some: has the
