@@ -158,6 +158,10 @@ impl Runtime {
     /// A task that does not yield, or a blocking closure, may not have ended by then. It goes on, and its own
     /// thread ends it when it returns. [`shutdown_report`](Self::shutdown_report) says what has not ended.
     ///
+    /// The limit does not cover two things: the destructors of blocking closures that have not begun, which
+    /// this call drops (those of files make the writes that are left); and the destructors of thread-local
+    /// values of workers, if all else has ended within the limit.
+    ///
     /// # Examples
     /// ```
     /// use std::time::Duration;
