@@ -38,9 +38,16 @@ impl Worker {
     /// tables, and the tasks that a cancellation wakes.
     pub fn drain(&self) {
         self.processor().polling.clear();
-        self.queue_idle();
-        while let Some(task) = self.own_queues().pop().or_else(|| self.shared().injector.pop_task()) {
-            self.cancel_task(task);
+        let mut has_looked = false;
+        loop {
+            match self.own_queues().pop() {
+                Some(task) => self.cancel_task(task),
+                None if has_looked => break,
+                None => {
+                    has_looked = true;
+                    self.cancel_idle();
+                }
+            }
         }
         self.lend_table();
     }
