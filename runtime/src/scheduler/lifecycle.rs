@@ -276,6 +276,8 @@ impl Worker {
 
     /// Cancels a task, or runs a job. Returns false if there was none.
     fn cancels_or_computes(&self) -> bool {
+        // A cancellation is no poll. For the monitor, this worker would stand still.
+        self.processor().metrics.looks.add(1);
         self.maintain_at_times();
         match self.next_task().or_else(|| self.search()) {
             Some(task) => self.cancel_task(task),
