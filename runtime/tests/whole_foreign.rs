@@ -3,12 +3,12 @@
 
 mod support;
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::mem::take;
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Poll, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,21 +18,8 @@ use runtime::task::LocalSet;
 use runtime::{Builder, Handle, Runtime, task, time};
 use support::{
     HUGE_STACK, LIMIT, NoThreads, build, builder, has_shadow_memory, in_child, rounds, thread_number, until,
-    until_asleep, watchdog,
+    until_asleep, wait_with, waker, watchdog,
 };
-
-/// A waker that calls `f`.
-struct Calls<F>(F);
-
-impl<F: Fn() + Send + Sync + 'static> Wake for Calls<F> {
-    fn wake(self: Arc<Self>) {
-        (self.0)();
-    }
-}
-
-fn waker(f: impl Fn() + Send + Sync + 'static) -> Waker {
-    Arc::new(Calls(f)).into()
-}
 
 /// A waker that says when it is called, and then blocks until the sender is dropped.
 fn blocks() -> (Waker, mpsc::Receiver<()>, mpsc::Sender<()>) {
@@ -50,12 +37,6 @@ fn tells() -> (Waker, mpsc::Receiver<()>) {
     let (call, called) = mpsc::channel();
     let call = Mutex::new(call);
     (waker(move || _ = call.lock().unwrap().send(())), called)
-}
-
-/// Polls a future that is not ready.
-#[track_caller]
-fn wait_with(waker: &Waker, future: Pin<&mut impl Future>) {
-    assert!(future.poll(&mut Context::from_waker(waker)).is_pending());
 }
 
 /// A `join` whose first closure splits until another thread has begun the second one, or `is_over` returns

@@ -71,18 +71,18 @@
 //!   end inside of an `in_place_scope`, and none on an external thread.
 //! - R22 After its end nothing is left: every closure and future was dropped once, and threads, descriptors
 //!   and memory are back at the numbers of the start.
-//! - R23 A parallel call into a runtime that has ended runs in place; a scope goes to the process-wide pool. So
-//!   no closure of such a call waits for another (R9).
+//! - R23 A parallel call into a runtime that has ended runs in place; a scope goes to the process-wide pool.
+//!   So no closure of such a call waits for another (R9).
 //! - R34 The destructor of a task may block as a poll may (R1). It may need a lock that a poll holds in a
 //!   blocking call. It may wait for the end of another task if it announces the wait, because no task waits
 //!   for a thread that cancels another (`lifecycle.rs`). If it does not, the other task may be in the table
 //!   of its own worker. Closures that are not run are dropped by the thread that ends the runtime. *Made*
-//!   (`drops`): destructors that take a lock which others hold across `block_in_place`, also those of queued
-//!   closures; destructors that wait for that of a neighbour, all in one direction. Such a wait holds and
-//!   needs `Poll`, so another thread can come. None is made on a `current_thread` runtime, which has no other thread. If threads may be
-//!   refused (R32), a blocking call may cancel tasks itself, so none is made there, either. A future that was
-//!   never polled and a closure that was refused may be dropped by the spawner. Their destructors do not
-//!   block.
+//!   (`drops`): destructors that take a lock which others hold across `block_in_place`, also those of
+//!   queued closures; destructors that wait for that of a neighbour, all in one direction. Such a wait
+//!   holds and needs `Poll`, so another thread can come. None is made on a `current_thread` runtime, which
+//!   has no other thread. If threads may be refused (R32), a blocking call may cancel tasks itself, so none
+//!   is made there, either. A future that was never polled and a closure that was refused may be dropped by
+//!   the spawner. Their destructors do not block.
 //!
 //! **Marks** (`mark_blocked`, `deadlock_handler`)
 //! - R24 The handler is called when all threads sleep or are marked and nothing is left to come. It is not

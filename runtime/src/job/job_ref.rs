@@ -132,8 +132,8 @@ impl JobRef {
         unsafe { self.header().as_ref() }.region
     }
 
-    /// Whether a thread that waits inside the isolated region with `tag` (or in none) may run the job: also if
-    /// the job is part of another region inside of that one.
+    /// Whether a thread that waits inside the isolated region with `tag` (or in none) may run the job: also
+    /// if the job is part of another region inside of that one.
     ///
     /// # Safety
     /// 1. No thread runs the job before this returns.

@@ -11,8 +11,9 @@
 //! (`scheduler/jobs/external.rs`), if it may and a worker sleeps. Otherwise the thread sends the work
 //! to a worker, and waits.
 //!
-//! A pool whose workers are leaving accepts no more work. Then a scope goes to the process-wide pool, and other
-//! work runs in place. If the system refused every thread of the process-wide pool, all its work runs in place.
+//! A pool whose workers are leaving accepts no more work. Then a scope goes to the process-wide pool, and
+//! other work runs in place. If the system refused every thread of the process-wide pool, all its work runs
+//! in place.
 //!
 //! # Threads that keep a job processor for good
 //! Such a thread (`use_current_thread`) never leaves, and never arrives: other workers of its pool cannot
@@ -210,8 +211,8 @@ pub fn in_pool_of_scope<R: Send>(outside: Outside, op: impl FnOnce(Option<&OwnJo
         place => return at(place, outside, op),
     };
     // The scope counts from now on, so that the workers do not leave before it is there.
-    // SAFETY: what makes the pool the place of this call stays until the call returns. The process-wide pool is
-    // there for good.
+    // SAFETY: what makes the pool the place of this call stays until the call returns. The process-wide pool
+    // is there for good.
     let begin = |pool: NonNull<Shared>| unsafe { pool.as_ref() }.injected_jobs.try_begin().then_some(pool);
     match begin(pool).or_else(|| global_pool().and_then(begin)) {
         Some(pool) => {
@@ -396,8 +397,8 @@ unsafe fn install_and_wait<L: Latch, R: Send>(
         // SAFETY: used in this call only.
         op(unsafe { context::job_processor() }, true)
     });
-    // SAFETY: (1) this frame waits below, by (2), until the job has run. (2) A queue gives the reference to one
-    // thread, which runs it. Closure and result are `Send`, and any thread may set a `ThreadLatch` or a
+    // SAFETY: (1) this frame waits below, by (2), until the job has run. (2) A queue gives the reference to
+    // one thread, which runs it. Closure and result are `Send`, and any thread may set a `ThreadLatch` or a
     // `CrossLatch`.
     state.queue_install(unsafe { job.as_job_ref(region.tag()) });
     wait(job.latch());

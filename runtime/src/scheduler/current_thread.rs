@@ -72,7 +72,7 @@ pub fn end_by_panic(shared: &Shared) {
 /// Ends the runtime: at once if no thread drives it, else when the driving thread notices.
 pub fn shutdown(handle: &Reference) {
     let shared = handle.shared();
-    let closures = shared.begin_to_end();
+    let closures = shared.begin_shutdown_keeping_closures();
     let is_free = {
         let mut state = shared.core.state.lock();
         let is_free = !state.is_taken && !state.is_finished;

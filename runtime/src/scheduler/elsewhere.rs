@@ -30,8 +30,8 @@ impl Shared {
         let site = Location::caller();
         // SAFETY: (1) the caller keeps the state until this returns.
         let handle = unsafe { Reference::new(self.ptr()) };
-        // If the system refuses the thread for `f`, the thread that asked for it drops closures of the program
-        // that came meanwhile. Their destructors and the wakers of their handles are foreign, too.
+        // If the system refuses the thread for `f`, the thread that asked for it drops closures of the
+        // program that came meanwhile. Their destructors and the wakers of their handles are foreign, too.
         _ = self.run_apart(move |_| drop(blocking::spawn_on(&handle, f, site)));
     }
 
@@ -44,16 +44,17 @@ impl Shared {
         self.run_apart(move |shared| shared.processor(index).waking.wake_rest())
     }
 
-    /// Wakes all of `wakes` at the end of the runtime, when no monitor looks after this thread. If it is inside
-    /// of a waker and some are left, another thread goes on with them. The caller keeps the state valid.
+    /// Wakes all of `wakes` at the end of the runtime, when no monitor looks after this thread. If it is
+    /// inside of a waker and some are left, another thread goes on with them. The caller keeps the state
+    /// valid.
     pub fn wake_at_the_end(&self, wakes: Waking) {
         self.help_to_wake(&Arc::new(LastWakes { wakes, free: AtomicUsize::new(1) }));
     }
 
     /// For a thread that `free` counts.
     fn help_to_wake(&self, last: &Arc<LastWakes>) {
-        // Relaxed, all of them: the lock of `wakes` orders what matters, and one thread too many does no harm.
-        // Of threads that begin a call at the same time, the one that counts last starts a thread.
+        // Relaxed, all of them: the lock of `wakes` orders what matters, and one thread too many does no
+        // harm. Of threads that begin a call at the same time, the one that counts last starts a thread.
         while let Some(kept) = last.wakes.next() {
             if last.free.fetch_sub(1, Relaxed) == 1 && !last.wakes.is_empty() {
                 last.free.fetch_add(1, Relaxed);

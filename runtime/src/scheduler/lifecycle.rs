@@ -1,8 +1,8 @@
 //! How a runtime ends, at any moment, without a panic and with nothing left over.
 //!
 //! 1. `BeginShutdown` ([`Shared::begin_shutdown`]): a spawn returns a handle that says cancelled. A task that
-//!    would wait for the first time is cancelled instead. All workers are unparked. Wakes go on as before. The
-//!    caller drops the closures that no thread of the blocking pool is about to run.
+//!    would wait for the first time is cancelled instead. All workers are unparked. Wakes go on as before.
+//!    The caller drops the closures that no thread of the blocking pool is about to run.
 //! 2. `WindDown` ([`Worker::wind_down`]): a worker that returns from its poll or job leaves the usual loop.
 //!    It queues the tasks in its table that wait for a wake, cancels the tasks in all queues, and runs the
 //!    jobs that are left. When it has nothing to do it *arrives*, and sleeps as usual. It is woken as usual,
@@ -24,17 +24,18 @@
 //! arrived. So the other workers stay, asleep, and come for the work that it makes visible. If there is no
 //! other worker, a spare worker comes (`away/mod.rs`), also during the shutdown. External threads count as
 //! live jobs, and so does a thread that cancels tasks for a worker ([`Shared::leave_tasks_to_cancel`]). A
-//! worker arrives behind its park hook, and takes its arrival back before it calls the unpark hook and foreign
-//! wakers, because these, too, may need the others. Once all is closed, it calls the unpark hook outside of
-//! its context, as `on_thread_stop`, and leaves the wakers to the last worker.
+//! worker arrives behind its park hook, and takes its arrival back before it calls the unpark hook and
+//! foreign wakers, because these, too, may need the others. Once all is closed, it calls the unpark hook
+//! outside of its context, as `on_thread_stop`, and leaves the wakers to the last worker.
 //!
-//! *No task waits for a thread that cancels another.* The destructor of a task may wait for the end of another
-//! task, or need a lock that a poll further down on the stack holds. So the tasks that wait for a wake go into
-//! the injector, where every worker finds them, and a worker that blocks in a poll or a job cancels none
-//! ([`Shared::leave_tasks_to_cancel`]). Rejected: to claim a whole table and cancel one task after the other.
-//! No other thread can cancel those that come behind the first. One case is left: a worker that blocks without
-//! a word keeps its own table, because it works there without a lock. So a destructor that waits for another
-//! task has to announce it (`block_in_place`).
+//! *No task waits for a thread that cancels another.* The destructor of a task may wait for the end of
+//! another task, or need a lock that a poll further down on the stack holds. So the tasks that wait for a
+//! wake go into the injector, where every worker finds them, and a worker that blocks in a poll or a job
+//! cancels none ([`Shared::leave_tasks_to_cancel`]), unless the system refuses a thread that does. Rejected:
+//! to claim a whole table and cancel one task after the other. No other thread can cancel those that come
+//! behind the first. One case is left: a worker that blocks without a word keeps its own table, because it
+//! works there without a lock. So a destructor that waits for another task has to announce it
+//! (`block_in_place`).
 //!
 //! *All workers leave in the end.* They arrive under one lock, so one of them is the last. The last one
 //! closes, unless something is visible or a job is live. If something is visible, the last worker sees to it
@@ -90,13 +91,13 @@ use crate::task::Header;
 impl Shared {
     /// `BeginShutdown`. Any thread may call this, any number of times.
     pub fn begin_shutdown(&self) {
-        let closures = self.begin_to_end();
+        let closures = self.begin_shutdown_keeping_closures();
         self.drop_closures(closures);
     }
 
     /// `BeginShutdown` up to the closures that are not run. Returns these.
     #[must_use = "they have to be dropped"]
-    pub fn begin_to_end(&self) -> IntrusiveList<Header> {
+    pub fn begin_shutdown_keeping_closures(&self) -> IntrusiveList<Header> {
         // First: a thread that sees the beginning of the shutdown may rely on it that no task is added any
         // more.
         self.owned.close();
@@ -115,8 +116,8 @@ impl Shared {
         if self.config.is_pool { IntrusiveList::new() } else { blocking::close(self) }
     }
 
-    /// Drops closures that are not run. Foreign code, so that the runtime must not wait for the caller. Their
-    /// destructors may wait for the tasks and the driver of the runtime, which end meanwhile.
+    /// Drops the closures that are not run. Their destructors may wait for the tasks and the driver of the
+    /// runtime, which end meanwhile, unless the caller is a thread that the runtime needs for that.
     pub fn drop_closures(&self, closures: IntrusiveList<Header>) {
         if !closures.is_empty() {
             // SAFETY: the caller's reference keeps the state.
@@ -148,8 +149,8 @@ impl Shared {
         }
     }
 
-    /// Cancels the queued tasks on a thread of its own. It counts as an injected job, so that the workers stay
-    /// as they would beside a worker that cancels tasks.
+    /// Cancels the queued tasks on a thread of its own. It counts as an injected job, so that the workers
+    /// stay as they would beside a worker that cancels tasks.
     fn cancel_apart(&self) {
         // The caller has not arrived, so the workers stay until this is counted.
         let is_counted = self.injected_jobs.try_begin();
@@ -264,8 +265,8 @@ impl Worker {
             self.take_table_back();
             self.end_park(has_slept);
         }
-        // An event of the last sleep may have woken tasks. No other thread looks into this worker's queues any
-        // more.
+        // An event of the last sleep may have woken tasks. No other thread looks into this worker's queues
+        // any more.
         while let Some(task) = self.own_queues().pop() {
             self.cancel_task(task);
         }

@@ -169,8 +169,8 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     });
     context::enter_block_on(|| {
         if has_index {
-            // For the last call of the park hook. No other worker may be there any more to help this thread, so
-            // parallel calls of the hook go elsewhere.
+            // For the last call of the park hook. No other worker may be there any more to help this thread,
+            // so scopes of the hook go elsewhere.
             hooks.on_unpark();
         }
         hooks.on_thread_stop();

@@ -9,10 +9,12 @@ mod joined;
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -94,6 +96,23 @@ pub fn until(what: &str, condition: impl Fn() -> bool) {
         assert!(!patience.is_over(), "still not true: {what}");
         thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// A waker that calls `f`.
+pub fn waker(f: impl Fn() + Send + Sync + 'static) -> Waker {
+    struct Calls<F>(F);
+    impl<F: Fn() + Send + Sync + 'static> Wake for Calls<F> {
+        fn wake(self: Arc<Self>) {
+            (self.0)();
+        }
+    }
+    Arc::new(Calls(f)).into()
+}
+
+/// Polls a future that is not ready.
+#[track_caller]
+pub fn wait_with(waker: &Waker, future: Pin<&mut impl Future>) {
+    assert!(future.poll(&mut Context::from_waker(waker)).is_pending());
 }
 
 /// The system's number of the calling thread.

@@ -153,8 +153,9 @@ impl<'scope> Base<'scope> {
             }
         }
         let stay_in = |pool: NonNull<Shared>| {
-            // SAFETY: `Reference::new`: (1), or the process-wide pool, which is there for good. `JobEnd::new`:
-            // (1) `try_begin` has counted it; (2) the hold keeps the pool, and `Stay` drops the hold last.
+            // SAFETY: `Reference::new`: (1), or the process-wide pool, which is there for good.
+            // `JobEnd::new`: (1) `try_begin` has counted it; (2) the hold keeps the pool, and `Stay` drops
+            // the hold last.
             unsafe {
                 let hold = Reference::new(pool);
                 let is_counted = pool.as_ref().injected_jobs.try_begin();

@@ -74,9 +74,9 @@
 //!   there, may leave sleepers asleep that are not needed (`share_if_worth` in `next_work.rs`). It runs the
 //!   tasks itself. If it is stuck, the monitor wakes a sleeper for them (`Rescue`, `Relieve`).
 //! - A worker that always finds other work first takes a child job of another thread now and then
-//!   (`run_job_that_waits` in `worker/turns.rs`), if a thread may not come back to its child jobs. That thread
-//!   may be an external one, or wait in an isolated region. A pool has no monitor, so there the worker always
-//!   does.
+//!   (`run_job_that_waits` in `worker/turns.rs`), if a thread may not come back to its child jobs. That
+//!   thread may be an external one, or wait in an isolated region. A pool has no monitor, so there the worker
+//!   always does.
 //! - If the system refuses a thread, the work waits for the other workers. The next push, or the monitor,
 //!   tries again.
 //!

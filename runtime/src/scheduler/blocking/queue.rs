@@ -36,8 +36,8 @@
 //! Submit (any thread)
 //! SubmitClosure   lock; append the closure; Choose
 //! SubmitWake      unlock; do the pending wake
-//! SubmitPresent   as SubmitClosure, if the system has just refused a thread to the caller: done only if there
-//!                 is a thread; Choose without ChooseNew
+//! SubmitPresent   as SubmitClosure, if the system has just refused a thread to the caller: done only if
+//!                 there is a thread; Choose without ChooseNew
 //!
 //! Choose (under the lock)
 //! ChooseNobody    a thread is coming, or no closure waits, or the pool is closed: no pending wake
@@ -277,8 +277,8 @@ impl<T: Linked> PoolQueue<T> {
         Some(state.choose(self.most))
     }
 
-    /// `SubmitPresent`: appends `closure` for a thread that is there or on its way. Returns `None` if there is
-    /// none, or if the queue is closed; then it has done nothing. Never returns [`PendingWake::Start`].
+    /// `SubmitPresent`: appends `closure` for a thread that is there or on its way. Returns `None` if there
+    /// is none, or if the queue is closed; then it has done nothing. Never returns [`PendingWake::Start`].
     ///
     /// # Safety
     /// As for [`submit`](Self::submit).

@@ -27,9 +27,7 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    let (task, join) = make_task(handle, f, site);
-    push(handle, task, PoolQueue::submit);
-    join
+    spawn_by(PoolQueue::submit, handle, f, site)
 }
 
 /// As [`spawn_on`], for a caller to which the system has just refused a thread. Starts no thread, and if the
@@ -39,12 +37,10 @@ where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
 {
-    let (task, join) = make_task(handle, f, site);
-    push(handle, task, PoolQueue::submit_to_present);
-    join
+    spawn_by(PoolQueue::submit_to_present, handle, f, site)
 }
 
-fn make_task<F, R>(handle: &Reference, f: F, site: &'static Location<'static>) -> (Runnable, JoinHandle<R>)
+fn spawn_by<F, R>(submit: Submit, handle: &Reference, f: F, site: &'static Location<'static>) -> JoinHandle<R>
 where
     F: FnOnce() -> R + Send + 'static,
     R: Send + 'static,
@@ -54,7 +50,9 @@ where
     unsafe { Shared::retain(shared) };
     let future = BlockingTask::new(f);
     // SAFETY: (1) closure and result are `Send`; (2) the cell's reference was just taken.
-    unsafe { task::new(future, Closures::of(shared), site) }
+    let (task, join) = unsafe { task::new(future, Closures::of(shared), site) };
+    push(handle, task, submit);
+    join
 }
 
 /// `BeginShutdown` of `lifecycle.rs`: has idle threads leave. Returns the closures for which no thread is on

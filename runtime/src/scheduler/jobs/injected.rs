@@ -19,10 +19,11 @@
 //! ```
 //! `CountJob` and `CloseJobs` are read-modify-writes of one word. Either the injected job is counted and
 //! `CloseJobs` fails, so all workers stay until `UncountJob`. Or `CountJob` finds CLOSED, and the caller runs
-//! the injected job itself, in place. `UncountJob` and `BeginClosing` are read-modify-writes of that word,
-//! too. If `BeginClosing` comes first, `UncountJob` unparks all workers. If `UncountJob` comes first, a
-//! worker that is unparked behind `BeginClosing` finds nothing counted. (If `BeginClosing` set a flag of its
-//! own, `UncountJob` could miss it, and a worker behind `BeginClosing` could miss `UncountJob`.)
+//! the injected job itself, in place, or takes a scope elsewhere (`parallel/enter.rs`). `UncountJob` and
+//! `BeginClosing` are read-modify-writes of that word, too. If `BeginClosing` comes first, `UncountJob`
+//! unparks all workers. If `UncountJob` comes first, a worker that is unparked behind `BeginClosing` finds
+//! nothing counted. (If `BeginClosing` set a flag of its own, `UncountJob` could miss it, and a worker behind
+//! `BeginClosing` could miss `UncountJob`.)
 //!
 //! `inject.rs` queues jobs and wakes workers for them, `run.rs` runs them.
 
