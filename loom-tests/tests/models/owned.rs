@@ -85,6 +85,31 @@ fn a_table_is_lent<T: Tables + 'static>(make: impl Fn() -> T + Send + Sync + 'st
     });
 }
 
+/// A thread looks for tasks, closes the tables and looks again, while the owner lends its table and enters a
+/// task. Each look skips a table that was claimed after the close.
+fn a_table_is_claimed_once<T: Tables + 'static>(make: impl Fn() -> T + Send + Sync + 'static) {
+    model(move || {
+        let board = Board::with_tables(Box::new(make()));
+        board.sit(0);
+        let first = start(&board);
+        let looks = thread::spawn({
+            let board = board.clone();
+            move || {
+                board.cancel_idle();
+                board.owned().close();
+                board.cancel_idle();
+            }
+        });
+        let seat = board.lend();
+        // The owner is asleep here.
+        thread::yield_now();
+        board.take_back(seat);
+        let second = start(&board);
+        looks.join().unwrap();
+        assert_all_end(&board, &[first, second]);
+    });
+}
+
 /// A task would wait for the first time after the tables were closed. It is cancelled, once, even if its
 /// abort was requested.
 #[test]
@@ -131,9 +156,15 @@ fn a_lent_table_is_for_the_holder_of_the_lock() {
 }
 
 #[test]
+fn a_table_that_was_claimed_is_skipped() {
+    a_table_is_claimed_once(|| runtime::internals::task::Owned::new(1));
+}
+
+#[test]
 fn a_twin_without_a_fault_passes() {
     a_task_ends_elsewhere(|| Twin::new(Fault::None));
     a_table_is_lent(|| Twin::new(Fault::None));
+    a_table_is_claimed_once(|| Twin::new(Fault::None));
 }
 
 /// A twin for each fault.
@@ -160,4 +191,8 @@ refused! {
         "data race on the worker's table";
     a_look_into_a_table_that_is_not_lent: a_table_is_lent(Fault::LooksUnlent),
         "data race on the worker's table";
+    a_table_that_counts_as_claimed_before_the_close: a_table_is_claimed_once(Fault::ClaimsUnclosed),
+        "the future was never dropped";
+    a_task_that_enters_a_claimed_table: a_table_is_claimed_once(Fault::EntersClosed),
+        "the future was never dropped";
 }

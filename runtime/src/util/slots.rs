@@ -8,6 +8,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 use std::mem;
+use std::ops::Range;
 use std::ptr::NonNull;
 
 /// The number of slots in the first segment, a power of two.
@@ -94,7 +95,20 @@ impl<T> Slots<T> {
 
     /// All pointers, in no particular order.
     pub fn iter(&self) -> impl Iterator<Item = NonNull<T>> {
-        self.segments.iter().flatten().take(self.end as usize).filter_map(|slot| slot.pointer())
+        self.range(0..self.end)
+    }
+
+    /// All numbers of pointers in the table are below this.
+    pub fn end(&self) -> u32 {
+        self.end
+    }
+
+    /// The pointers whose numbers are in `range`, which ends at [`end`](Self::end) at the latest.
+    pub fn range(&self, range: Range<u32>) -> impl Iterator<Item = NonNull<T>> {
+        range.filter_map(|number| {
+            let (segment, offset) = place(number);
+            self.segments[segment][offset].pointer()
+        })
     }
 
     #[inline]

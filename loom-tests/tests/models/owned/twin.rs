@@ -7,7 +7,7 @@ use std::sync::Mutex as StdMutex;
 
 use loom::sync::Mutex;
 use loom::sync::atomic::AtomicBool;
-use loom::sync::atomic::Ordering::Relaxed;
+use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use runtime::internals::task::{Header, Runnable};
 
 use crate::models::plain::Plain;
@@ -30,12 +30,17 @@ pub enum Fault {
     TakesBackWithoutLock,
     /// A thread that looks for tasks does not ask whether the table is lent.
     LooksUnlent,
+    /// A table counts as claimed though the thread that has claimed it had not seen the close.
+    ClaimsUnclosed,
+    /// The owner does not ask whether the tables are closed.
+    EntersClosed,
 }
 
 pub struct Twin {
     tasks: Plain<Slots>,
     side: Mutex<Side>,
     has_returned: AtomicBool,
+    is_closed: AtomicBool,
     /// The slot of each task that was entered, as its cell would say.
     places: StdMutex<HashMap<NonNull<Header>, usize>>,
     fault: Fault,
@@ -44,6 +49,7 @@ pub struct Twin {
 struct Side {
     returned: Vec<usize>,
     is_lent: bool,
+    is_claimed: bool,
 }
 
 // SAFETY: the models watch the one cell. Pointers to tasks are followed as the protocol says.
@@ -55,8 +61,9 @@ impl Twin {
     pub fn new(fault: Fault) -> Self {
         Self {
             tasks: Plain::new("the worker's table", Slots::default()),
-            side: Mutex::new(Side { returned: Vec::new(), is_lent: false }),
+            side: Mutex::new(Side { returned: Vec::new(), is_lent: false, is_claimed: false }),
             has_returned: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
             places: StdMutex::default(),
             fault,
         }
@@ -87,6 +94,9 @@ impl Tables for Twin {
             return true;
         }
         assert_eq!(seat, Some(0), "the twin has no shared tables");
+        if self.fault != Fault::EntersClosed && self.is_closed.load(Acquire) {
+            return false;
+        }
         if self.has_returned.load(Relaxed) {
             self.clear_returned(&mut self.side.lock().unwrap());
         }
@@ -125,10 +135,11 @@ impl Tables for Twin {
     }
 
     fn close(&self) {
-        unreachable!("no model of the twin closes")
+        self.is_closed.store(true, Release);
     }
 
     unsafe fn cancel_idle(&self, own: Option<usize>) -> usize {
+        let is_closed = self.is_closed.load(Acquire) || self.fault == Fault::ClaimsUnclosed;
         let mut side = self.side.lock().unwrap();
         if !side.is_lent && own.is_none() && self.fault != Fault::LooksUnlent {
             return 0;
@@ -138,6 +149,10 @@ impl Tables for Twin {
         }
         // SAFETY: the cell checks that no thread writes.
         let tasks = self.tasks.with(|tasks| unsafe { (*tasks).all() });
+        if side.is_claimed {
+            return tasks.len();
+        }
+        side.is_claimed = is_closed;
         // SAFETY: the model checks whether the task is live.
         let claim =
             |task: &NonNull<Header>| name_late_uses("a task", || unsafe { Runnable::claim_idle(*task) });
