@@ -341,9 +341,12 @@ impl IoDriver {
         self.is_dispatching.store(true, Relaxed);
         self.see_sources();
         let mut dispatched = 0;
-        for event in events.iter().filter(|event| event.token() != UNPARK) {
-            if event.token() == ALARM {
-                self.alarm_set_to.store(NOT_SET, Relaxed);
+        for event in events {
+            // One comparison for most events.
+            if event.token() <= ALARM {
+                if event.token() == ALARM {
+                    self.alarm_set_to.store(NOT_SET, Relaxed);
+                }
                 continue;
             }
             // SAFETY: (1) every other token is a registered source's. The source is alive: it is among the
