@@ -142,6 +142,140 @@ fn the_destructor_of_a_task_may_wait_for_another_task() {
     }
 }
 
+/// A chain of destructors, each of which waits for the next task's.
+#[test]
+fn the_destructors_of_tasks_may_wait_for_each_other_in_a_chain() {
+    let _watchdog = watchdog();
+    for spares in [0, 512] {
+        let runtime = builder(1).spare_workers(spares).build().unwrap();
+        keep_chain(&runtime, 4);
+        drop(runtime);
+    }
+}
+
+/// Keeps tasks whose destructors wait for each other, in the order in which they would be cancelled, and in
+/// the opposite order.
+fn keep_chain(runtime: &Runtime, length: usize) {
+    let links: Vec<_> = (0..length).map(|_| mpsc::channel::<()>()).collect();
+    let (mut ends, waits): (Vec<_>, Vec<_>) =
+        links.into_iter().map(|(end, ended)| (Some(end), ended)).unzip();
+    let after = |ended: mpsc::Receiver<()>| OnDrop(move || task::block_in_place(|| _ = ended.recv()));
+    // The task that waits for link `i` ends link `i - 1`.
+    let mut waits: Vec<_> = waits.into_iter().map(|ended| Some(after(ended))).collect();
+    for i in 0..length {
+        // Fields are dropped in order: it waits first.
+        keep(runtime, (waits[i].take(), (i > 0).then(|| ends[i - 1].take())));
+    }
+    keep(runtime, ends[length - 1].take());
+}
+
+/// All workers are blocked before the shutdown begins, and no spare worker can come.
+#[test]
+fn a_call_that_blocks_when_the_shutdown_begins_may_wait_for_the_end_of_a_task() {
+    let _watchdog = watchdog();
+    for spares in [0, 512] {
+        let runtime = builder(1).spare_workers(spares).build().unwrap();
+        let (begin, begun) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        keep(&runtime, end);
+        runtime.spawn(async move {
+            task::block_in_place(|| {
+                begin.send(()).unwrap();
+                _ = ended.recv();
+            });
+        });
+        begun.recv_timeout(LIMIT).unwrap();
+        drop(runtime);
+    }
+}
+
+/// A worker waits for a latch, and the other one blocks for the end of a task in the first one's table.
+#[test]
+fn a_call_that_blocks_beside_a_latch_may_wait_for_the_end_of_another_task() {
+    let _watchdog = watchdog();
+    for spares in [0, 512] {
+        for _ in 0..4 {
+            let runtime = builder(2).spare_workers(spares).build().unwrap();
+            let (begin, begun) = mpsc::channel();
+            let handle = runtime.handle().clone();
+            runtime.spawn(async move {
+                let ended = wait_here(&Handle::current()).await;
+                let is_begun = AtomicBool::new(false);
+                let first = || {
+                    until("another thread has begun the second closure", || is_begun.load(SeqCst));
+                    begin.send(()).unwrap();
+                    until_shutdown(&handle);
+                    // The second closure blocks meanwhile.
+                    thread::sleep(Duration::from_millis(50));
+                };
+                let second = || {
+                    is_begun.store(true, SeqCst);
+                    until_shutdown(&handle);
+                    task::block_in_place(|| _ = ended.lock().unwrap().recv());
+                };
+                join(first, second);
+            });
+            begun.recv_timeout(LIMIT).unwrap();
+            drop(runtime);
+        }
+    }
+}
+
+/// Has a task wait in the table of the calling worker. The end of the task ends the channel.
+async fn wait_here(handle: &Handle) -> Mutex<mpsc::Receiver<()>> {
+    loop {
+        let ((at, mut place), (end, ended)) = (oneshot::channel(), mpsc::channel::<()>());
+        let task = handle.spawn(async move {
+            at.send(thread::current().id()).unwrap();
+            pending::<()>().await;
+            drop(end);
+        });
+        let place = loop {
+            match place.try_recv() {
+                Ok(place) => break place,
+                Err(_) => task::yield_now().await,
+            }
+        };
+        if place == thread::current().id() {
+            return Mutex::new(ended);
+        }
+        task.abort();
+    }
+}
+
+/// `block_on` in the destructor drives the runtime on, and finds the tasks that were not cancelled so far.
+#[test]
+fn the_destructor_of_a_task_of_a_current_thread_runtime_may_wait_for_another_task() {
+    let _watchdog = watchdog();
+    for has_polled in [true, false] {
+        for is_first in [true, false] {
+            let runtime = build(0);
+            let (end, ended) = oneshot::channel::<()>();
+            let handle = runtime.handle().clone();
+            let waits = move |ended: oneshot::Receiver<()>| {
+                let mut ended = Some(ended);
+                OnDrop(move || {
+                    let ended = ended.take().unwrap();
+                    task::block_in_place(|| handle.block_on(ended).unwrap_err());
+                })
+            };
+            let keeps = |value: Box<dyn Send>| match has_polled {
+                true => keep(&runtime, value),
+                false => drop(runtime.spawn(async move {
+                    let _value = value;
+                    pending::<()>().await
+                })),
+            };
+            let mut values: [Box<dyn Send>; 2] = [Box::new(waits(ended)), Box::new(end)];
+            if !is_first {
+                values.reverse();
+            }
+            values.into_iter().for_each(keeps);
+            drop(runtime);
+        }
+    }
+}
+
 /// The destructor waits for a closure that waits in the driver, which ends with the workers.
 #[test]
 fn the_destructor_of_a_closure_that_is_not_run_may_wait_for_the_end_of_the_workers() {

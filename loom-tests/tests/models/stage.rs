@@ -61,7 +61,7 @@ impl Stage {
         self.shared().monitor.worker_woke(&self.shared().driver);
         let result = enter_worker(&worker, || {
             let result = f(&worker);
-            worker.drain();
+            worker.leave_queues();
             result
         });
         // For the workers that wind down: this one counts as asleep.

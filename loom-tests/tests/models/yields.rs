@@ -97,7 +97,7 @@ fn no_spare_worker_is_lost_when_the_limit_passes() {
             } else {
                 _ = stage.shared().fetch_strictly(Work::Task);
             }
-            worker.drain();
+            worker.leave_queues();
             drop(has_run);
         });
         stage.end();

@@ -79,6 +79,8 @@ use crate::util::pad::CachePadded;
 /// The number of items in a block, which a worker takes at once. It leaves space in the worker's ring for
 /// tasks that these push in turn.
 const BLOCK: usize = RING_CAPACITY / 2;
+/// The most items that a thread adds while it holds the lock.
+const PIECE: usize = 1024;
 /// The most blocks for which an empty queue keeps memory.
 const MOST_KEPT: usize = 1024;
 
@@ -141,13 +143,13 @@ impl<T: Linked> Injector<T> {
         self.change(|blocks| blocks.push(item));
     }
 
-    /// Adds all items of `batch`, in their order, behind the youngest. Takes the lock once. The caller
-    /// notifies once.
+    /// Adds all items of `batch`, in their order, behind the youngest. Takes the lock once for each
+    /// [`PIECE`] of them, because each item may be a cache miss. The caller notifies once.
     pub fn push_batch(&self, mut batch: IntrusiveList<T>) {
-        if batch.is_empty() {
-            return;
+        while !batch.is_empty() {
+            let mut piece = iter::from_fn(|| batch.pop_front()).take(PIECE);
+            self.change(|blocks| piece.by_ref().for_each(|item| blocks.push(item)));
         }
-        self.change(|blocks| iter::from_fn(|| batch.pop_front()).for_each(|item| blocks.push(item)));
     }
 
     /// Adds the newborn `item` as the youngest, unless the queue is closed. Returns whether it did. If

@@ -33,9 +33,12 @@
 //! wake go into the injector, where every worker finds them, and a worker that blocks in a poll or a job
 //! cancels none ([`Shared::leave_tasks_to_cancel`]), unless the system refuses a thread that does. Rejected:
 //! to claim a whole table and cancel one task after the other. No other thread can cancel those that come
-//! behind the first. One case is left: a worker that blocks without a word keeps its own table, because it
-//! works there without a lock. So a destructor that waits for another task has to announce it
-//! (`block_in_place`).
+//! behind the first. If no spare worker can come, a thread of its own cancels the tasks. If a destructor
+//! blocks there, it has the next thread come, in the same way. Two cases are left:
+//! - A worker that blocks without a word keeps its own table, because it works there without a lock. So a
+//!   destructor that waits for another task has to announce it (`block_in_place`).
+//! - The tasks of `FinishTasks` are cancelled one after the other. Foreign threads have woken them when all
+//!   workers had arrived.
 //!
 //! *All workers leave in the end.* They arrive under one lock, so one of them is the last. The last one
 //! closes, unless something is visible or a job is live. If something is visible, the last worker sees to it
@@ -69,15 +72,18 @@
 //! A detached job of a closed pool is run in place, because nothing waits for it.
 //!
 //! A table that is lent while a worker blocks or waits for a latch (`owned.rs`) may hold tasks that have to
-//! be cancelled. So the worker that lends the table fetches another worker, as for a task.
+//! be cancelled. So a worker that lends the table after the shutdown has begun queues those tasks for others
+//! (`leave_tasks_to_others`).
 //!
 //! The thread that ended the runtime waits for the other threads, if it may wait: [`Exit`]. If some threads
 //! have not gone in time, `unfinished.rs` reports what keeps them.
 
+use std::io;
 use std::ptr::NonNull;
 
 use super::away::Role;
 use super::blocking;
+use super::enter;
 use super::idle::Work;
 use super::shared::Shared;
 use super::worker::Worker;
@@ -113,6 +119,9 @@ impl Shared {
         self.unpark_all();
         // If all workers are away, a spare worker has to cancel the tasks that they wait for.
         self.fetch_strictly(Work::Task);
+        if self.lacks_spare() {
+            self.leave_tasks_to_cancel();
+        }
         if self.config.is_pool { IntrusiveList::new() } else { blocking::close(self) }
     }
 
@@ -133,25 +142,42 @@ impl Shared {
         }
     }
 
-    /// The calling worker is about to block in a poll or a job, and the shutdown has begun. Has other threads
-    /// cancel the queued tasks, and those in the lent tables that wait for a wake: the workers that wind down
-    /// may have looked before the table was lent.
-    ///
-    /// Not on this stack, because the destructor of a task may need what the poll holds, a lock for example.
-    pub fn leave_tasks_to_cancel(&self) {
+    /// Queues the tasks of the lent tables that wait for a wake, for any worker that winds down. The shutdown
+    /// has begun. The workers may have looked before a table was lent. Runs no foreign code.
+    pub fn queue_lent(&self) {
         // SAFETY: (1) no table is claimed as the caller's own.
         let (idle, _) = unsafe { self.owned.claim_idle(None) };
         self.queue_to_cancel(idle);
-        let is_any_queued = !self.injector.is_empty() || !self.slow.is_empty();
-        if is_any_queued && self.lacks_spare() {
-            // All workers may be away, and no spare worker may come.
-            self.cancel_apart();
+    }
+
+    /// The calling thread is about to block in a poll, a job or a destructor, and the shutdown has begun. Has
+    /// other threads cancel the queued tasks, and those in the lent tables that wait for a wake.
+    ///
+    /// Not on this stack, because the destructor of a task may need what the poll holds, a lock for example.
+    pub fn leave_tasks_to_cancel(&self) {
+        if self.leave_tasks_to_others().is_err() {
+            let cancel = || self.cancel_injected();
+            // SAFETY: (1) the current runtime is this one, which is borrowed.
+            unsafe { context::in_surroundings(self.current_on_threads(), cancel) };
         }
     }
 
+    /// As [`leave_tasks_to_cancel`](Self::leave_tasks_to_cancel), but runs no foreign code if the system
+    /// refuses a thread.
+    ///
+    /// # Errors
+    /// The system's error if a thread is needed, and the system refuses it.
+    pub fn leave_tasks_to_others(&self) -> io::Result<()> {
+        self.queue_lent();
+        let is_any_queued = !self.injector.is_empty() || !self.slow.is_empty();
+        // If a spare worker is lacking, all workers may be away, and no spare worker may come.
+        if is_any_queued && self.lacks_spare() { self.cancel_apart() } else { Ok(()) }
+    }
+
     /// Cancels the queued tasks on a thread of its own. It counts as an injected job, so that the workers
-    /// stay as they would beside a worker that cancels tasks.
-    fn cancel_apart(&self) {
+    /// stay as they would beside a worker that cancels tasks. If a destructor blocks there, this is done
+    /// again.
+    fn cancel_apart(&self) -> io::Result<()> {
         // The caller has not arrived, so the workers stay until this is counted.
         let is_counted = self.injected_jobs.try_begin();
         let end = move |shared: &Self| {
@@ -160,15 +186,10 @@ impl Shared {
             }
         };
         let cancel = move |shared: &Self| {
-            shared.cancel_injected();
+            enter::enter_helper(|| shared.cancel_injected());
             end(shared);
         };
-        if self.run_apart(cancel).is_err() {
-            let cancel = || self.cancel_injected();
-            // SAFETY: (1) the current runtime is this one, which is borrowed.
-            unsafe { context::in_surroundings(self.current_on_threads(), cancel) };
-            end(self);
-        }
+        self.run_apart(cancel).inspect_err(|_| end(self))
     }
 
     fn cancel_injected(&self) {
@@ -266,12 +287,8 @@ impl Worker {
             self.end_park(has_slept);
         }
         // An event of the last sleep may have woken tasks. No other thread looks into this worker's queues
-        // any more.
-        while let Some(task) = self.own_queues().pop() {
-            self.cancel_task(task);
-        }
-        // For `FinishTasks`. The end of its sleep has taken the table back.
-        self.lend_table();
+        // any more. The end of its sleep has taken the table back.
+        self.leave_queues();
         shared.unpark_all();
     }
 

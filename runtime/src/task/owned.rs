@@ -126,7 +126,7 @@ impl Owned {
         // Relaxed: it is seen the next time if not now; the lock orders the rest.
         if own.has_returned.load(Relaxed) {
             // SAFETY: (1): the caller is the owner, and has not lent the table.
-            unsafe { own.clear_returned(&mut own.side.lock()) };
+            unsafe { own.clear_returned(&mut own.side.lock(), usize::MAX) };
         }
         // SAFETY: (2) keeps the cell live.
         let header = unsafe { task.as_ref() };
@@ -197,11 +197,16 @@ impl Owned {
     /// 1. Worker `worker` does not touch its table until `take_back`. A lent table may be lent again.
     pub unsafe fn lend(&self, worker: usize) {
         let own = &self.own[worker];
-        let mut side = own.side.lock();
-        // SAFETY: (1) by our (1) the worker does not touch the table. Other threads touch it only under the
-        // lock, which is held here.
-        unsafe { own.clear_returned(&mut side) };
-        side.is_lent = true;
+        loop {
+            let mut side = own.side.lock();
+            // SAFETY: (1) by our (1) the worker does not touch the table. Other threads touch it only under
+            // the lock, which is held here.
+            unsafe { own.clear_returned(&mut side, PIECE as usize) };
+            side.is_lent = side.returned.is_empty();
+            if side.is_lent {
+                break;
+            }
+        }
     }
 
     /// Ends [`lend`](Self::lend).
@@ -243,7 +248,7 @@ impl Owned {
                 // SAFETY: the table is ours by (1), or is lent and its lock is held. The slots of ended tasks
                 // are cleared. Every task in it is live, because its completer waits for the lock.
                 let is_over = unsafe {
-                    table.clear_returned(&mut side);
+                    table.clear_returned(&mut side, usize::MAX);
                     table.tasks.with(|tasks| walk.go_on(&*tasks, side.is_claimed))
                 };
                 if is_over {
@@ -259,7 +264,7 @@ impl Owned {
                 let mut table = table.lock();
                 // SAFETY: tasks in the table are live while the lock is held.
                 if unsafe { walk.go_on(&table.tasks, table.is_claimed) } {
-                    table.is_claimed |= is_closed;
+                    table.is_claimed |= table.is_closed;
                     left += walk.left;
                     break;
                 }
@@ -270,23 +275,26 @@ impl Owned {
 }
 
 impl WorkerTable {
-    /// Clears the slots of tasks that ended on other threads.
+    /// Clears the slots of tasks that ended on other threads, of up to `most` of them.
     ///
     /// # Safety
     /// 1. The table is the caller's: the caller is the owner and has not lent it, or it is lent. `side` is
     ///    this table's.
     #[cold]
-    unsafe fn clear_returned(&self, side: &mut Side) {
+    unsafe fn clear_returned(&self, side: &mut Side, most: usize) {
         if side.returned.is_empty() {
             return;
         }
+        let kept = side.returned.len().saturating_sub(most);
         // SAFETY: (1).
         self.tasks
-            .with_mut(|tasks| side.returned.drain(..).for_each(|slot| unsafe { (*tasks).remove(slot) }));
-        if side.returned.capacity() > MOST_KEPT {
-            side.returned = Vec::new();
+            .with_mut(|tasks| side.returned.drain(kept..).for_each(|slot| unsafe { (*tasks).remove(slot) }));
+        if kept == 0 {
+            if side.returned.capacity() > MOST_KEPT {
+                side.returned = Vec::new();
+            }
+            self.has_returned.store(false, Relaxed);
         }
-        self.has_returned.store(false, Relaxed);
     }
 }
 

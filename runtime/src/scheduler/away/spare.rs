@@ -109,7 +109,9 @@ impl Shared {
     fn spare_is_refused(&self, index: usize) {
         self.away.change(|table| table.refused(index));
         if self.lifecycle.has_begun() {
-            // The others may all have arrived, and wait for this worker. One of them has to look again.
+            // The others may all have arrived, and wait for this worker. One of them has to look again. If all
+            // are blocked, the monitor sees that tasks wait, and tries again.
+            self.queue_lent();
             self.unpark_all();
         }
     }

@@ -453,8 +453,14 @@ impl Worker {
         let shared = self.shared();
         if self.has_own_tasks() {
             self.expose();
-        } else if shared.has_visible_tasks() || shared.lifecycle.has_begun() {
+        } else if shared.has_visible_tasks() {
             shared.fetch(Work::Task);
+        }
+        if shared.lifecycle.has_begun() {
+            // A worker may block for the end of a task in the table of this one. If the system refuses a
+            // thread for that, the tasks are queued, and the monitor sees to them.
+            self.lend_table();
+            _ = shared.leave_tasks_to_others();
         }
         if shared.injected_jobs.has_any() {
             // Perhaps no waiter may run these jobs.

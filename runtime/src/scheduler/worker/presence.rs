@@ -99,14 +99,6 @@ impl Worker {
         }
     }
 
-    /// Cancels the tasks that wait for a wake, in all tables that this thread may use: its own, the lent ones
-    /// and the shared ones. Marks the other tasks there, so that the owner of their `SCHEDULED` cancels them.
-    /// For the worker of a runtime that has no other.
-    pub(in crate::scheduler) fn cancel_idle(&self) {
-        // SAFETY: (1) this thread is the worker of its table, and `table` is `None` while the table is lent.
-        unsafe { self.shared().owned.cancel_idle(self.table()) };
-    }
-
     /// Queues the tasks that wait for a wake, in all tables that this thread may use: its own, the lent ones
     /// and the shared ones. The shutdown has begun, so they are cancelled when they leave the queue. Marks
     /// the other tasks there, so that the owner of their `SCHEDULED` cancels them.

@@ -38,16 +38,18 @@ impl Worker {
     /// tables, and the tasks that a cancellation wakes.
     pub fn drain(&self) {
         self.processor().polling.clear();
-        let mut has_looked = false;
-        loop {
-            match self.own_queues().pop() {
-                Some(task) => self.cancel_task(task),
-                None if has_looked => break,
-                None => {
-                    has_looked = true;
-                    self.cancel_idle();
-                }
-            }
+        // In the injector, a `block_on` in a destructor finds the tasks that are left.
+        self.queue_idle();
+        while let Some(task) = self.own_queues().pop().or_else(|| self.shared().injector.pop_task()) {
+            self.cancel_task(task);
+        }
+        self.lend_table();
+    }
+
+    /// Cancels what is left in this worker's own queues, and lends its table for good.
+    pub fn leave_queues(&self) {
+        while let Some(task) = self.own_queues().pop() {
+            self.cancel_task(task);
         }
         self.lend_table();
     }

@@ -403,9 +403,13 @@ impl Looks<'_> {
             }
         }
         self.has_called = is_pressing && has_helper;
-        let stalled = stuck.iter().filter(|&&index| self.watched[index].is_off_cpu).count();
         let computing = stuck.iter().filter(|&&index| self.is_computing_spare(index)).count();
         let are_all_stuck = self.up().all(|index| self.watched[index].is_stuck);
+        // After the shutdown has begun, no spare worker rests, and all cancel tasks. They wait for the same
+        // locks, so each that came for such a wait would bring the next. One worker that goes on is enough.
+        let counts_stalled = are_all_stuck || !state.lifecycle.has_begun();
+        let is_stalled = |index: usize| counts_stalled && self.watched[index].is_off_cpu;
+        let stalled = stuck.iter().filter(|&&index| is_stalled(index)).count();
         let serves = now < self.serves_until && self.up().next().is_some() || is_pressing && are_all_stuck;
         if !serves && state.slow.is_empty() {
             self.helpers = 0;
