@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use runtime::parallel::{isolated, join, scope};
+use runtime::parallel::{ThreadPoolBuilder, isolated, join, scope};
 use runtime::sync::oneshot;
 use runtime::{Handle, Runtime, task, time};
 use support::{KINDS, LIMIT, build, builder, rounds, until, wait_with, watchdog};
@@ -153,8 +153,7 @@ fn the_destructors_of_tasks_may_wait_for_each_other_in_a_chain() {
     }
 }
 
-/// Keeps tasks whose destructors wait for each other, in the order in which they would be cancelled, and in
-/// the opposite order.
+/// Keeps tasks whose destructors wait for the next task's end, in the order in which they are cancelled.
 fn keep_chain(runtime: &Runtime, length: usize) {
     let links: Vec<_> = (0..length).map(|_| mpsc::channel::<()>()).collect();
     let (mut ends, waits): (Vec<_>, Vec<_>) =
@@ -218,6 +217,30 @@ fn a_call_that_blocks_beside_a_latch_may_wait_for_the_end_of_another_task() {
             begun.recv_timeout(LIMIT).unwrap();
             drop(runtime);
         }
+    }
+}
+
+/// The only worker waits for another pool, in which a call waits for the end of a task.
+#[test]
+fn a_call_that_blocks_in_a_pool_may_wait_for_the_end_of_a_task() {
+    let _watchdog = watchdog();
+    for spares in [0, 512] {
+        let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let runtime = builder(1).spare_workers(spares).build().unwrap();
+        let (begin, begun) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        keep(&runtime, end);
+        runtime.spawn(async move {
+            let ended = Mutex::new(ended);
+            let handle = Handle::current();
+            pool.install(|| {
+                begin.send(()).unwrap();
+                until_shutdown(&handle);
+                _ = ended.lock().unwrap().recv();
+            });
+        });
+        begun.recv_timeout(LIMIT).unwrap();
+        drop(runtime);
     }
 }
 

@@ -41,41 +41,14 @@ pub fn enter_job_processor<R>(job_processor: &OwnJobs, f: impl FnOnce() -> R) ->
     context::enter_block_on(f)
 }
 
-/// Runs `f` on the calling thread, which is no worker, and cancels tasks during the shutdown.
-pub fn enter_helper<R>(f: impl FnOnce() -> R) -> R {
-    struct Restore(Option<Blocker>);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            replace_blocker(self.0);
-        }
-    }
-    let _restore = Restore(replace_blocker(Some(announce_blocking)));
-    f()
-}
-
-/// The step of `block_on` before it sleeps, on the thread of a worker, on an external thread, or on a thread
-/// that cancels tasks. Other threads get the worker's tasks, and the jobs that it has kept private.
+/// The step of `block_on` before it sleeps, on the thread of a worker or on an external thread. Other threads
+/// get the worker's tasks, and the jobs that it has kept private.
 fn announce_blocking(f: &mut dyn FnMut()) {
     context::expose_child_jobs();
     context::with_worker(|worker| match worker {
         Some(worker) => in_place::sleep_in_place(worker, f),
-        None => {
-            leave_tasks_to_cancel();
-            f();
-        }
+        None => f(),
     });
-}
-
-/// The calling thread is no worker, and is about to block. If it cancels tasks, others have to cancel those
-/// that are left.
-fn leave_tasks_to_cancel() {
-    if let Some(shared) = context::current() {
-        // SAFETY: the current runtime's shared state is valid.
-        let shared = unsafe { shared.as_ref() };
-        if shared.lifecycle.has_begun() {
-            shared.leave_tasks_to_cancel();
-        }
-    }
 }
 
 /// Makes this thread the worker `worker` for good. It was no worker before. It holds the worker's job

@@ -23,18 +23,19 @@
 //! cancelled, or for a computation. A worker that polls, runs a job, blocks, or waits for a latch has not
 //! arrived. So the other workers stay, asleep, and come for the work that it makes visible. If there is no
 //! other worker, a spare worker comes (`away/mod.rs`), also during the shutdown. External threads count as
-//! live jobs, and so does a thread that cancels tasks for a worker ([`Shared::leave_tasks_to_cancel`]). A
-//! worker arrives behind its park hook, and takes its arrival back before it calls the unpark hook and
+//! live jobs, and so does a thread that cancels tasks for a worker ([`Shared::cancel_apart`]). A worker
+//! arrives behind its park hook, and takes its arrival back before it calls the unpark hook and
 //! foreign wakers, because these, too, may need the others. Once all is closed, it calls the unpark hook
 //! outside of its context, as `on_thread_stop`, and leaves the wakers to the last worker.
 //!
 //! *No task waits for a thread that cancels another.* The destructor of a task may wait for the end of
 //! another task, or need a lock that a poll further down on the stack holds. So the tasks that wait for a
 //! wake go into the injector, where every worker finds them, and a worker that blocks in a poll or a job
-//! cancels none ([`Shared::leave_tasks_to_cancel`]), unless the system refuses a thread that does. Rejected:
-//! to claim a whole table and cancel one task after the other. No other thread can cancel those that come
-//! behind the first. If no spare worker can come, a thread of its own cancels the tasks. If a destructor
-//! blocks there, it has the next thread come, in the same way. Two cases are left:
+//! cancels none. If a worker is lacking for them, because no spare worker can come, the monitor has a thread
+//! cancel them, and the next one if that thread is stuck in a destructor (`away/monitor/cancels.rs`). If the
+//! system refuses the thread, too, the tasks wait, and the monitor tries again. Rejected: to claim a whole
+//! table and cancel one task after the other, because no other thread can cancel those that come behind the
+//! first; and to cancel tasks on the stack that blocks. Two cases are left:
 //! - A worker that blocks without a word keeps its own table, because it works there without a lock. So a
 //!   destructor that waits for another task has to announce it (`block_in_place`).
 //! - The tasks of `FinishTasks` are cancelled one after the other. Foreign threads have woken them when all
@@ -73,7 +74,7 @@
 //!
 //! A table that is lent while a worker blocks or waits for a latch (`owned.rs`) may hold tasks that have to
 //! be cancelled. So a worker that lends the table after the shutdown has begun queues those tasks for others
-//! (`leave_tasks_to_others`).
+//! ([`Shared::queue_lent`]).
 //!
 //! The thread that ended the runtime waits for the other threads, if it may wait: [`Exit`]. If some threads
 //! have not gone in time, `unfinished.rs` reports what keeps them.
@@ -83,7 +84,6 @@ use std::ptr::NonNull;
 
 use super::away::Role;
 use super::blocking;
-use super::enter;
 use super::idle::Work;
 use super::shared::Shared;
 use super::worker::Worker;
@@ -119,8 +119,10 @@ impl Shared {
         self.unpark_all();
         // If all workers are away, a spare worker has to cancel the tasks that they wait for.
         self.fetch_strictly(Work::Task);
-        if self.lacks_spare() {
-            self.leave_tasks_to_cancel();
+        // The workers stay until the tasks are queued.
+        if self.lacks_spare() && self.injected_jobs.try_begin() {
+            self.queue_lent();
+            self.job_ended();
         }
         if self.config.is_pool { IntrusiveList::new() } else { blocking::close(self) }
     }
@@ -144,57 +146,36 @@ impl Shared {
 
     /// Queues the tasks of the lent tables that wait for a wake, for any worker that winds down. The shutdown
     /// has begun. The workers may have looked before a table was lent. Runs no foreign code.
+    ///
+    /// The caller is a worker that has not arrived, or counts as a live job. Otherwise the workers might
+    /// leave before the tasks are queued.
     pub fn queue_lent(&self) {
         // SAFETY: (1) no table is claimed as the caller's own.
         let (idle, _) = unsafe { self.owned.claim_idle(None) };
         self.queue_to_cancel(idle);
     }
 
-    /// The calling thread is about to block in a poll, a job or a destructor, and the shutdown has begun. Has
-    /// other threads cancel the queued tasks, and those in the lent tables that wait for a wake.
-    ///
-    /// Not on this stack, because the destructor of a task may need what the poll holds, a lock for example.
-    pub fn leave_tasks_to_cancel(&self) {
-        if self.leave_tasks_to_others().is_err() {
-            let cancel = || self.cancel_injected();
-            // SAFETY: (1) the current runtime is this one, which is borrowed.
-            unsafe { context::in_surroundings(self.current_on_threads(), cancel) };
-        }
-    }
-
-    /// As [`leave_tasks_to_cancel`](Self::leave_tasks_to_cancel), but runs no foreign code if the system
-    /// refuses a thread.
+    /// Cancels the queued tasks on a thread of its own. It counts as an injected job, so that the workers
+    /// stay as they would beside a worker that cancels tasks. Returns false if all workers leave.
     ///
     /// # Errors
-    /// The system's error if a thread is needed, and the system refuses it.
-    pub fn leave_tasks_to_others(&self) -> io::Result<()> {
-        self.queue_lent();
-        let is_any_queued = !self.injector.is_empty() || !self.slow.is_empty();
-        // If a spare worker is lacking, all workers may be away, and no spare worker may come.
-        if is_any_queued && self.lacks_spare() { self.cancel_apart() } else { Ok(()) }
-    }
-
-    /// Cancels the queued tasks on a thread of its own. It counts as an injected job, so that the workers
-    /// stay as they would beside a worker that cancels tasks. If a destructor blocks there, this is done
-    /// again.
-    fn cancel_apart(&self) -> io::Result<()> {
-        // The caller has not arrived, so the workers stay until this is counted.
-        let is_counted = self.injected_jobs.try_begin();
-        let end = move |shared: &Self| {
-            if is_counted {
-                shared.job_ended();
-            }
+    /// The system's error if it refuses the thread.
+    pub fn cancel_apart(&self) -> io::Result<bool> {
+        if !self.injected_jobs.try_begin() {
+            return Ok(false);
+        }
+        let cancel = |shared: &Self| {
+            shared.monitor.cancellers.begins();
+            shared.cancel_injected();
+            shared.job_ended();
         };
-        let cancel = move |shared: &Self| {
-            enter::enter_helper(|| shared.cancel_injected());
-            end(shared);
-        };
-        self.run_apart(cancel).inspect_err(|_| end(self))
+        self.run_apart(cancel).inspect_err(|_| self.job_ended()).map(|()| true)
     }
 
     fn cancel_injected(&self) {
         for injector in [&self.injector, &self.slow] {
             while let Some(task) = injector.pop_task() {
+                self.monitor.cancellers.takes_task();
                 task.cancel();
             }
         }

@@ -73,6 +73,6 @@ fn leave(worker: &Worker) {
     worker.leave_wakers();
     worker.expose();
     if worker.shared().lifecycle.has_begun() {
-        worker.shared().leave_tasks_to_cancel();
+        worker.shared().queue_lent();
     }
 }

@@ -21,21 +21,25 @@ pub(super) enum Called {
 /// Where spare workers come from.
 impl Shared {
     /// `Admit`: work waits, and no worker is idle. Wakes or starts a spare worker if one is needed.
-    /// Returns whether a spare worker was called.
+    /// Returns whether a spare worker comes.
     #[cold]
     pub fn admit(&self) -> bool {
         if self.max_spares == 0 {
             return false;
         }
         let called = self.away.change(|table| self.call_if_lacking(table, self.waiting()));
-        let is_called = called.is_some();
-        self.bring(called);
-        is_called
+        called.is_some_and(|called| self.bring(called))
+    }
+
+    /// Whether a spare worker is needed, and could not be called so far, apart from workers that wait for
+    /// latches.
+    pub fn lacks_spare(&self) -> bool {
+        self.away.read(|table| table.lacks_spare(0))
     }
 
     /// Whether a spare worker is needed, and could not be called so far.
-    pub fn lacks_spare(&self) -> bool {
-        self.away.read(|table| table.lacks_spare(0))
+    pub fn lacks_worker(&self) -> bool {
+        self.away.read(|table| table.lacks_spare(self.waiting()))
     }
 
     /// Calls a spare worker if one is needed, while `waiting` workers wait for latches.
@@ -75,15 +79,17 @@ impl Shared {
         Called::Fresh(unsafe { WorkerStart::new(shared, index) })
     }
 
-    /// Wakes or starts the spare worker that was called. If the system refuses the thread, the next push
-    /// tries again.
-    pub(super) fn bring(&self, called: Option<Called>) {
+    /// Wakes or starts the spare worker that was called. Returns whether it comes. If the system refuses the
+    /// thread, the next push tries again.
+    pub(super) fn bring(&self, called: Called) -> bool {
         let start = match called {
-            None => return,
             // The spare worker may be up already, if its rest was just over. Then it finds a token at its
             // next sleep.
-            Some(Called::Resting(index)) => return self.unpark_picked(Some(index)),
-            Some(Called::Fresh(start)) => start,
+            Called::Resting(index) => {
+                self.unpark_picked(Some(index));
+                return true;
+            }
+            Called::Fresh(start) => start,
         };
         let index = start.index();
         if !self.config.thread_name.is_made() {
@@ -91,27 +97,33 @@ impl Shared {
         }
         // The function that makes the name is foreign code, and this thread may be the monitor, or in a
         // dispatch.
-        let is_refused = self.run_apart(move |shared| shared.start_spare(start)).is_err();
-        if is_refused {
+        let is_started = self.run_apart(move |shared| _ = shared.start_spare(start)).is_ok();
+        if !is_started {
             self.spare_is_refused(index);
         }
+        is_started
     }
 
-    /// Starts the thread of a spare worker. If the system refuses the thread, `start` is dropped, and that
-    /// may be the last worker to leave.
-    fn start_spare(&self, start: WorkerStart) {
+    /// Starts the thread of a spare worker. If the system refuses the thread, this returns false, and `start`
+    /// is dropped, which may be the last worker to leave.
+    fn start_spare(&self, start: WorkerStart) -> bool {
         let index = start.index();
-        if self.config.start_thread(move || start.run()).is_err() {
+        let is_started = self.config.start_thread(move || start.run()).is_ok();
+        if !is_started {
             self.spare_is_refused(index);
         }
+        is_started
     }
 
     fn spare_is_refused(&self, index: usize) {
+        if self.lifecycle.has_begun() {
+            // All others may be blocked, and wait for tasks. The spare worker still counts, so the workers
+            // stay meanwhile. The monitor sees that tasks wait, and tries again.
+            self.queue_lent();
+        }
         self.away.change(|table| table.refused(index));
         if self.lifecycle.has_begun() {
-            // The others may all have arrived, and wait for this worker. One of them has to look again. If all
-            // are blocked, the monitor sees that tasks wait, and tries again.
-            self.queue_lent();
+            // The others may all have arrived, and wait for this worker. One of them has to look again.
             self.unpark_all();
         }
     }
@@ -123,7 +135,7 @@ impl Shared {
             let call = if table.present() < least { table.call_fresh() } else { None };
             call.map(|call| self.prepare(table, call))
         });
-        self.bring(called);
+        called.into_iter().for_each(|called| _ = self.bring(called));
     }
 
     /// Stores what the monitor found: how many workers are stalled or have a helper, and how many
@@ -302,7 +314,7 @@ impl Shared {
             table.yielding.push(index);
             Some(called)
         })?;
-        if called.is_some() {
+        if let Some(called) = called {
             self.bring(called);
             return Some(YieldsTo::Called);
         }

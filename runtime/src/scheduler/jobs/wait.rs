@@ -457,10 +457,9 @@ impl Worker {
             shared.fetch(Work::Task);
         }
         if shared.lifecycle.has_begun() {
-            // A worker may block for the end of a task in the table of this one. If the system refuses a
-            // thread for that, the tasks are queued, and the monitor sees to them.
+            // A worker may block for the end of a task in the table of this one.
             self.lend_table();
-            _ = shared.leave_tasks_to_others();
+            shared.queue_lent();
         }
         if shared.injected_jobs.has_any() {
             // Perhaps no waiter may run these jobs.

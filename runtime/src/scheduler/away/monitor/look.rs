@@ -5,8 +5,8 @@ use std::ptr::NonNull;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::WatchedWakers;
 use super::seen::{Counts, LONG, SAMPLE, Sample, Watched, is_asleep, moves_of};
+use super::{WatchedCancellers, WatchedWakers};
 use crate::config::Stall;
 use crate::driver::time;
 use crate::loom::sync::atomic::Ordering::Relaxed;
@@ -72,6 +72,7 @@ pub struct Looks<'a> {
     helpers: usize,
     helps_until: Instant,
     wakers: WatchedWakers,
+    cancellers: WatchedCancellers,
     /// Whether the last look saw tasks behind a stuck worker, and called a sleeping worker unless a worker
     /// searched.
     has_called: bool,
@@ -112,6 +113,7 @@ impl<'a> Looks<'a> {
             helpers: 0,
             helps_until: now,
             wakers: WatchedWakers::default(),
+            cancellers: WatchedCancellers::default(),
             has_called: false,
             has_called_for_jobs: false,
             moves: 0,
@@ -143,6 +145,7 @@ impl Looks<'_> {
         let is_deserted = self.see_to_driver();
         let held = self.rescue(now);
         self.wakers.see_to(state);
+        self.cancellers.see_to(state);
         let waiting = self.waiting();
         let has_acted = self.relieve(now, waiting);
         self.keep_reserve(waiting);
@@ -405,11 +408,12 @@ impl Looks<'_> {
         self.has_called = is_pressing && has_helper;
         let computing = stuck.iter().filter(|&&index| self.is_computing_spare(index)).count();
         let are_all_stuck = self.up().all(|index| self.watched[index].is_stuck);
-        // After the shutdown has begun, no spare worker rests, and all cancel tasks. They wait for the same
-        // locks, so each that came for such a wait would bring the next. One worker that goes on is enough.
-        let counts_stalled = are_all_stuck || !state.lifecycle.has_begun();
-        let is_stalled = |index: usize| counts_stalled && self.watched[index].is_off_cpu;
-        let stalled = stuck.iter().filter(|&&index| is_stalled(index)).count();
+        let mut stalled = stuck.iter().filter(|&&index| self.watched[index].is_off_cpu).count();
+        if state.lifecycle.has_begun() && !are_all_stuck {
+            // No spare worker rests any more, and all cancel tasks. They wait for the same locks, so each
+            // that came for such a wait would bring the next. One is enough while any worker goes on.
+            stalled = stalled.min(1);
+        }
         let serves = now < self.serves_until && self.up().next().is_some() || is_pressing && are_all_stuck;
         if !serves && state.slow.is_empty() {
             self.helpers = 0;

@@ -19,6 +19,7 @@ pub struct Monitor {
     /// Whether jobs wait while a worker is stuck: a hint.
     jobs_wait: AtomicBool,
     pub slow_tasks: SlowTasks,
+    pub cancellers: Cancellers,
     /// How many tasks workers have taken from the queue of slow tasks.
     pub slow_taken: AtomicU64,
     /// How often a worker was found stuck in a task's poll while work waited or spare workers were active.
@@ -82,5 +83,30 @@ impl Monitor {
         if self.is_resting.load(Relaxed) && self.is_resting.swap(false, Relaxed) {
             self.parker.unpark(driver);
         }
+    }
+}
+
+/// What the threads that cancel tasks during the shutdown tell the monitor; see `cancels.rs`. Hints: one
+/// thread too many does no harm.
+#[derive(Debug, Default)]
+pub struct Cancellers {
+    /// How many of them have begun.
+    begun: AtomicU64,
+    /// How many tasks they have taken.
+    taken: AtomicU64,
+}
+
+impl Cancellers {
+    pub fn begins(&self) {
+        self.begun.fetch_add(1, Relaxed);
+    }
+
+    pub fn takes_task(&self) {
+        self.taken.fetch_add(1, Relaxed);
+    }
+
+    /// How many have begun, and how many tasks they have taken.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.begun.load(Relaxed), self.taken.load(Relaxed))
     }
 }
