@@ -167,6 +167,7 @@ impl Shared {
         let cancel = |shared: &Self| {
             shared.monitor.cancellers.begins();
             shared.cancel_injected();
+            shared.monitor.cancellers.ends();
             shared.job_ended();
         };
         self.run_apart(cancel).inspect_err(|_| self.job_ended()).map(|()| true)

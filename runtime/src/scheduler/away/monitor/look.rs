@@ -145,9 +145,10 @@ impl Looks<'_> {
         let is_deserted = self.see_to_driver();
         let held = self.rescue(now);
         self.wakers.see_to(state);
-        self.cancellers.see_to(state);
         let waiting = self.waiting();
         let has_acted = self.relieve(now, waiting);
+        let is_any_going_on = self.up().any(|index| !self.watched[index].is_stuck);
+        self.cancellers.see_to(state, is_any_going_on);
         self.keep_reserve(waiting);
         self.share_jobs(is_any_still);
         self.make_up_for_missed_wakes(now);

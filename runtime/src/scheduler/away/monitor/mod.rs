@@ -69,8 +69,8 @@
 //! Relieve      tasks wait, and a worker is stuck: wake a worker that sleeps, the second time also if a
 //!              worker searches; if none sleeps, tell `away/mod.rs` which workers are away, and admit as many
 //!              spare workers as are needed and as tasks wait
-//! Cancel       tasks are to be cancelled after the shutdown has begun, and a worker is lacking for them: a
-//!              thread that is started for them does it (`cancels.rs`)
+//! Cancel       tasks are to be cancelled after the shutdown has begun, a worker is lacking for them, and no
+//!              worker goes on: a thread that is started for them does it (`cancels.rs`)
 //! ShareJobs    jobs that any worker could run, and a worker sleeps or waits for a latch: the same
 //! Dismiss      a spare worker is not needed, and sleeps: it is woken, to rest
 //! Net          a task or an injected job is visible, a worker sleeps that could run it, none searches, and

@@ -94,6 +94,7 @@ pub struct Cancellers {
     begun: AtomicU64,
     /// How many tasks they have taken.
     taken: AtomicU64,
+    ended: AtomicU64,
 }
 
 impl Cancellers {
@@ -105,8 +106,12 @@ impl Cancellers {
         self.taken.fetch_add(1, Relaxed);
     }
 
-    /// How many have begun, and how many tasks they have taken.
-    pub(super) fn counts(&self) -> (u64, u64) {
-        (self.begun.load(Relaxed), self.taken.load(Relaxed))
+    pub fn ends(&self) {
+        self.ended.fetch_add(1, Relaxed);
+    }
+
+    /// How many have begun, how many tasks they have taken, and how many have ended.
+    pub(super) fn counts(&self) -> [u64; 3] {
+        [&self.begun, &self.taken, &self.ended].map(|count| count.load(Relaxed))
     }
 }
