@@ -28,6 +28,7 @@ const MOST_NESTED_WAKERS: u32 = 64;
 /// Polls, and what happens between two polls.
 impl Worker {
     /// Polls a task once.
+    #[inline(always)]
     pub fn run_task(&self, task: Runnable) {
         if self.is_searching.get() {
             self.stop_searching();
