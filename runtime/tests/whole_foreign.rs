@@ -17,8 +17,8 @@ use runtime::sync::Notify;
 use runtime::task::LocalSet;
 use runtime::{Builder, Handle, Runtime, task, time};
 use support::{
-    HUGE_STACK, LIMIT, NoThreads, build, builder, has_shadow_memory, in_child, rounds, thread_number, until,
-    until_asleep, wait_with, waker, watchdog,
+    HUGE_STACK, LIMIT, NoThreads, build, builder, has_shadow_memory, in_child, joined_scope, rounds,
+    thread_number, until, until_asleep, wait_with, waker, watchdog,
 };
 
 /// A waker that says when it is called, and then blocks until the sender is dropped.
@@ -581,7 +581,7 @@ fn a_name_that_takes_its_time_keeps_no_closure_from_an_idle_thread() {
         _ = released.recv();
     });
     begun.recv_timeout(LIMIT).unwrap();
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         // A thread of its own, which may not be kept by the name, either.
         let second = scope.spawn(|| runtime.spawn_blocking(|| ()));
         until("the second thread is to be named", || ASKED.load(SeqCst) > 2);
@@ -681,7 +681,7 @@ fn the_monitor_drops_no_closure_of_the_program() {
         .unwrap();
     let _refused = NoThreads::begin();
     let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(SeqCst) {
                 let looks = Looks;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use runtime::parallel::{self, ThreadPoolBuilder, isolated, join, mark_blocked, scope};
 use runtime::{Builder, Handle, net, task, time};
-use support::{LIMIT, build, builder, rounds, until, watchdog};
+use support::{LIMIT, build, builder, joined_scope, rounds, until, watchdog};
 
 #[test]
 fn a_computation_runs_while_every_worker_blocks() {
@@ -417,7 +417,7 @@ fn spin() {
 /// Runs `f` while more threads than there are workers make `call` without a pause.
 fn beside_calls(call: impl Fn() + Sync, f: impl FnOnce()) {
     let (is_over, begun) = (AtomicBool::new(false), AtomicUsize::new(0));
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         for _ in 0..16 {
             scope.spawn(|| {
                 while !is_over.load(SeqCst) {
