@@ -13,7 +13,10 @@ use std::time::Duration;
 use runtime::parallel::{ThreadPoolBuilder, isolated, join, scope};
 use runtime::sync::oneshot;
 use runtime::{Handle, Runtime, task, time};
-use support::{KINDS, LIMIT, build, builder, rounds, until, wait_with, watchdog};
+use support::{
+    HUGE_STACK, KINDS, LIMIT, NoThreads, build, builder, has_shadow_memory, in_child, rounds, until,
+    wait_with, watchdog,
+};
 
 /// Calls a closure when it is dropped.
 struct OnDrop<F: FnMut()>(F);
@@ -41,6 +44,18 @@ fn until_shutdown(handle: &Handle) {
     until("the shutdown has begun", || handle.spawn(pending::<()>()).is_finished());
 }
 
+/// Ends `runtime` while a task is in its poll, and calls `f` there once the shutdown has begun.
+fn end_beside(runtime: Runtime, f: impl FnOnce() + Send + 'static) {
+    let (begin, begun) = mpsc::channel();
+    runtime.spawn(async move {
+        begin.send(()).unwrap();
+        until_shutdown(&Handle::current());
+        f();
+    });
+    begun.recv_timeout(LIMIT).unwrap();
+    drop(runtime);
+}
+
 #[test]
 fn a_call_that_blocks_runs_no_destructor_of_another_task() {
     let _watchdog = watchdog();
@@ -49,16 +64,10 @@ fn a_call_that_blocks_runs_no_destructor_of_another_task() {
         let lock = Arc::new(Mutex::new(()));
         let locks = lock.clone();
         keep(&runtime, OnDrop(move || drop(locks.lock().unwrap())));
-        let (begin, begun) = mpsc::channel();
-        runtime.spawn(async move {
-            let guard = lock.lock().unwrap();
-            begin.send(()).unwrap();
-            until_shutdown(&Handle::current());
+        end_beside(runtime, move || {
+            let _guard = lock.lock().unwrap();
             task::block_in_place(|| ());
-            drop(guard);
         });
-        begun.recv_timeout(LIMIT).unwrap();
-        drop(runtime);
     }
 }
 
@@ -67,16 +76,9 @@ fn a_call_that_blocks_may_wait_for_the_end_of_another_task() {
     let _watchdog = watchdog();
     for spares in [0, 512] {
         let runtime = builder(1).spare_workers(spares).build().unwrap();
-        let (begin, begun) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
         keep(&runtime, end);
-        runtime.spawn(async move {
-            begin.send(()).unwrap();
-            until_shutdown(&Handle::current());
-            task::block_in_place(|| ended.recv().unwrap_err());
-        });
-        begun.recv_timeout(LIMIT).unwrap();
-        drop(runtime);
+        end_beside(runtime, move || _ = task::block_in_place(|| ended.recv().unwrap_err()));
     }
 }
 
@@ -186,6 +188,21 @@ fn a_call_that_blocks_when_the_shutdown_begins_may_wait_for_the_end_of_a_task() 
         begun.recv_timeout(LIMIT).unwrap();
         drop(runtime);
     }
+}
+
+/// The system refuses the threads of spare workers.
+#[test]
+fn a_call_that_blocks_may_wait_for_the_end_of_a_task_while_threads_are_refused() {
+    let _watchdog = watchdog();
+    let name = "a_call_that_blocks_may_wait_for_the_end_of_a_task_while_threads_are_refused";
+    if has_shadow_memory() || !in_child(name, &[]) {
+        return;
+    }
+    let runtime = builder(1).thread_stack_size(HUGE_STACK).build().unwrap();
+    let (end, ended) = mpsc::channel::<()>();
+    keep(&runtime, end);
+    let _refused = NoThreads::begin();
+    end_beside(runtime, move || _ = task::block_in_place(|| ended.recv().unwrap_err()));
 }
 
 /// A worker waits for a latch, and the other one blocks for the end of a task in the first one's table.
@@ -370,12 +387,12 @@ fn the_destructor_of_a_closure_that_is_not_run_finds_workers() {
     drop(runtime);
 }
 
-/// The call that blocks leaves the other task to a helper. The worker has nothing left to do when the
+/// The call that blocks leaves the other task to another thread. The worker has nothing left to do when the
 /// destructor needs it.
 #[test]
 fn the_destructor_of_a_task_beside_a_call_that_blocks_finds_a_worker() {
     let _watchdog = watchdog();
-    // The worker may be quicker than the helper.
+    // Mostly the worker is quicker than the other thread.
     for _ in rounds(10) {
         let runtime = builder(1).spare_workers(0).thread_name("own").build().unwrap();
         let (send, name) = mpsc::channel();
@@ -384,14 +401,7 @@ fn the_destructor_of_a_task_beside_a_call_that_blocks_finds_a_worker() {
             send.send(scope(|_| thread::current().name().map(str::to_owned))).unwrap();
         };
         keep(&runtime, OnDrop(needs));
-        let (begin, begun) = mpsc::channel();
-        runtime.spawn(async move {
-            begin.send(()).unwrap();
-            until_shutdown(&Handle::current());
-            task::block_in_place(|| ());
-        });
-        begun.recv_timeout(LIMIT).unwrap();
-        drop(runtime);
+        end_beside(runtime, || task::block_in_place(|| ()));
         assert_eq!(name.recv().unwrap().as_deref(), Some("own"), "the worker has left");
     }
 }

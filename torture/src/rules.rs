@@ -80,7 +80,7 @@
 //!   (`drops`): destructors that take a lock which others hold across `block_in_place`, also those of
 //!   queued closures; destructors that wait for that of a neighbour, all in one direction. Such a wait
 //!   holds and needs `Poll`, so another thread can come. None is made on a `current_thread` runtime, which
-//!   has no other thread. If threads may be refused (R32), a blocking call may cancel tasks itself, so none
+//!   has no other thread. If threads may be refused (R32), tasks may wait until one is to be had, so none
 //!   is made there, either. A future that was never polled and a closure that was refused may be dropped by
 //!   the spawner. Their destructors do not block.
 //!

@@ -24,9 +24,9 @@
 //! arrived. So the other workers stay, asleep, and come for the work that it makes visible. If there is no
 //! other worker, a spare worker comes (`away/mod.rs`), also during the shutdown. External threads count as
 //! live jobs, and so does a thread that cancels tasks for a worker ([`Shared::cancel_apart`]). A worker
-//! arrives behind its park hook, and takes its arrival back before it calls the unpark hook and
-//! foreign wakers, because these, too, may need the others. Once all is closed, it calls the unpark hook
-//! outside of its context, as `on_thread_stop`, and leaves the wakers to the last worker.
+//! arrives behind its park hook, and takes its arrival back before it calls the unpark hook and foreign
+//! wakers, because these, too, may need the others. Once all is closed, it calls the unpark hook outside of
+//! its context, as `on_thread_stop`, and leaves the wakers to the last worker.
 //!
 //! *No task waits for a thread that cancels another.* The destructor of a task may wait for the end of
 //! another task, or need a lock that a poll further down on the stack holds. So the tasks that wait for a
@@ -119,10 +119,9 @@ impl Shared {
         self.unpark_all();
         // If all workers are away, a spare worker has to cancel the tasks that they wait for.
         self.fetch_strictly(Work::Task);
-        // The workers stay until the tasks are queued.
-        if self.lacks_spare() && self.injected_jobs.try_begin() {
-            self.queue_lent();
-            self.job_ended();
+        // Workers that wait for latches were unparked, and see to it themselves.
+        if self.lacks_spare(0) {
+            self.queue_lent_as_job();
         }
         if self.config.is_pool { IntrusiveList::new() } else { blocking::close(self) }
     }
@@ -147,12 +146,20 @@ impl Shared {
     /// Queues the tasks of the lent tables that wait for a wake, for any worker that winds down. The shutdown
     /// has begun. The workers may have looked before a table was lent. Runs no foreign code.
     ///
-    /// The caller is a worker that has not arrived, or counts as a live job. Otherwise the workers might
-    /// leave before the tasks are queued.
+    /// The caller is a worker that has not arrived. Otherwise the workers might leave before the tasks are
+    /// queued.
     pub fn queue_lent(&self) {
         // SAFETY: (1) no table is claimed as the caller's own.
         let (idle, _) = unsafe { self.owned.claim_idle(None) };
         self.queue_to_cancel(idle);
+    }
+
+    /// As [`queue_lent`](Self::queue_lent), for any caller. It counts as a job meanwhile.
+    pub fn queue_lent_as_job(&self) {
+        if self.injected_jobs.try_begin() {
+            self.queue_lent();
+            self.job_ended();
+        }
     }
 
     /// Cancels the queued tasks on a thread of its own. It counts as an injected job, so that the workers

@@ -74,6 +74,7 @@ struct Side {
     /// Numbers of tasks that ended on other threads while the table was not lent.
     returned: Vec<u32>,
     is_lent: bool,
+    /// No task waits in the table any more, and none is entered.
     is_claimed: bool,
 }
 
@@ -85,6 +86,7 @@ unsafe impl Sync for WorkerTable {}
 struct SharedTable {
     tasks: Slots<Header>,
     is_closed: bool,
+    /// As that of [`Side`].
     is_claimed: bool,
 }
 
@@ -239,42 +241,53 @@ impl Owned {
         let is_closed = self.is_closed.load(Acquire);
         let (mut claimed, mut left) = (IntrusiveList::new(), 0);
         for (i, table) in self.own.iter().enumerate() {
-            let mut walk = Walk::new(&mut claimed);
-            loop {
-                let mut side = table.side.lock();
-                if !side.is_lent && own != Some(i) {
-                    break;
-                }
-                // SAFETY: the table is ours by (1), or is lent and its lock is held. The slots of ended tasks
-                // are cleared. Every task in it is live, because its completer waits for the lock.
-                let is_over = unsafe {
-                    table.clear_returned(&mut side, usize::MAX);
-                    table.tasks.with(|tasks| walk.go_on(&*tasks, side.is_claimed))
-                };
-                if is_over {
-                    side.is_claimed |= is_closed;
-                    left += walk.left;
-                    break;
-                }
-            }
+            // SAFETY: (1) by our (1).
+            left += unsafe { table.claim_idle(own == Some(i), is_closed, &mut claimed) };
         }
-        for table in &self.shared {
-            let mut walk = Walk::new(&mut claimed);
-            loop {
-                let mut table = table.lock();
-                // SAFETY: tasks in the table are live while the lock is held.
-                if unsafe { walk.go_on(&table.tasks, table.is_claimed) } {
-                    table.is_claimed |= table.is_closed;
-                    left += walk.left;
-                    break;
-                }
-            }
-        }
+        left += self.shared.iter().map(|table| claim_idle_shared(table, &mut claimed)).sum::<usize>();
         (claimed, left)
     }
 }
 
+/// [`Owned::claim_idle`] for a shared table.
+fn claim_idle_shared(table: &Mutex<SharedTable>, claimed: &mut IntrusiveList<Header>) -> usize {
+    let mut walk = Walk::new(claimed);
+    loop {
+        let mut table = table.lock();
+        // SAFETY: (1) tasks in the table are live while the lock is held.
+        if unsafe { walk.go_on(&table.tasks, table.is_claimed) } {
+            table.is_claimed |= table.is_closed;
+            return walk.left;
+        }
+    }
+}
+
 impl WorkerTable {
+    /// [`Owned::claim_idle`] for this table. Does nothing if it is neither lent nor the caller's.
+    ///
+    /// # Safety
+    /// 1. If the table `is_own`, the caller is its worker.
+    unsafe fn claim_idle(&self, is_own: bool, is_closed: bool, claimed: &mut IntrusiveList<Header>) -> usize {
+        let mut walk = Walk::new(claimed);
+        loop {
+            let mut side = self.side.lock();
+            if !side.is_lent && !is_own {
+                return 0;
+            }
+            // SAFETY: `clear_returned`: (1) the table is the caller's by our (1), or it is lent, and the lock
+            // is held. `go_on`: (1) the slots of ended tasks are cleared; all other tasks are live, because
+            // their completers wait for the lock.
+            let is_over = unsafe {
+                self.clear_returned(&mut side, usize::MAX);
+                self.tasks.with(|tasks| walk.go_on(&*tasks, side.is_claimed))
+            };
+            if is_over {
+                side.is_claimed |= is_closed;
+                return walk.left;
+            }
+        }
+    }
+
     /// Clears the slots of tasks that ended on other threads, of up to `most` of them.
     ///
     /// # Safety

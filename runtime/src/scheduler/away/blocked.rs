@@ -26,14 +26,14 @@ impl Shared {
             Some(self.add_blocked(table))
         });
         let is_counted = counted.is_some();
-        counted.flatten().into_iter().for_each(|called| _ = self.bring(called));
+        self.bring(counted.flatten());
         is_counted
     }
 
     /// Counts a worker that was marked as blocked, and calls a spare worker if one is needed.
     pub fn marked_blocked(&self) {
         let called = self.away.change(|table| self.add_blocked(table));
-        called.into_iter().for_each(|called| _ = self.bring(called));
+        self.bring(called);
     }
 
     fn add_blocked(&self, table: &mut Table) -> Option<Called> {

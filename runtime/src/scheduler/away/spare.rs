@@ -28,18 +28,13 @@ impl Shared {
             return false;
         }
         let called = self.away.change(|table| self.call_if_lacking(table, self.waiting()));
-        called.is_some_and(|called| self.bring(called))
+        self.bring(called)
     }
 
-    /// Whether a spare worker is needed, and could not be called so far, apart from workers that wait for
-    /// latches.
-    pub fn lacks_spare(&self) -> bool {
-        self.away.read(|table| table.lacks_spare(0))
-    }
-
-    /// Whether a spare worker is needed, and could not be called so far.
-    pub fn lacks_worker(&self) -> bool {
-        self.away.read(|table| table.lacks_spare(self.waiting()))
+    /// Whether a spare worker is needed, while `waiting` workers wait for latches, and could not be called so
+    /// far.
+    pub fn lacks_spare(&self, waiting: usize) -> bool {
+        self.away.read(|table| table.lacks_spare(waiting))
     }
 
     /// Calls a spare worker if one is needed, while `waiting` workers wait for latches.
@@ -79,17 +74,18 @@ impl Shared {
         Called::Fresh(unsafe { WorkerStart::new(shared, index) })
     }
 
-    /// Wakes or starts the spare worker that was called. Returns whether it comes. If the system refuses the
+    /// Wakes or starts the spare worker that was called, if one was. Returns whether it comes. If the system refuses the
     /// thread, the next push tries again.
-    pub(super) fn bring(&self, called: Called) -> bool {
+    pub(super) fn bring(&self, called: Option<Called>) -> bool {
         let start = match called {
+            None => return false,
             // The spare worker may be up already, if its rest was just over. Then it finds a token at its
             // next sleep.
-            Called::Resting(index) => {
+            Some(Called::Resting(index)) => {
                 self.unpark_picked(Some(index));
                 return true;
             }
-            Called::Fresh(start) => start,
+            Some(Called::Fresh(start)) => start,
         };
         let index = start.index();
         if !self.config.thread_name.is_made() {
@@ -116,13 +112,12 @@ impl Shared {
     }
 
     fn spare_is_refused(&self, index: usize) {
-        if self.lifecycle.has_begun() {
-            // All others may be blocked, and wait for tasks. The spare worker still counts, so the workers
-            // stay meanwhile. The monitor sees that tasks wait, and tries again.
-            self.queue_lent();
-        }
         self.away.change(|table| table.refused(index));
+        // Behind the lock: otherwise the thread that begins the shutdown sees that a spare worker is lacking.
         if self.lifecycle.has_begun() {
+            // All others may be blocked, and wait for tasks. The monitor sees that these wait, and tries
+            // again.
+            self.queue_lent_as_job();
             // The others may all have arrived, and wait for this worker. One of them has to look again.
             self.unpark_all();
         }
@@ -135,7 +130,7 @@ impl Shared {
             let call = if table.present() < least { table.call_fresh() } else { None };
             call.map(|call| self.prepare(table, call))
         });
-        called.into_iter().for_each(|called| _ = self.bring(called));
+        self.bring(called);
     }
 
     /// Stores what the monitor found: how many workers are stalled or have a helper, and how many
@@ -314,7 +309,7 @@ impl Shared {
             table.yielding.push(index);
             Some(called)
         })?;
-        if let Some(called) = called {
+        if called.is_some() {
             self.bring(called);
             return Some(YieldsTo::Called);
         }

@@ -19,7 +19,7 @@ impl WatchedCancellers {
     /// one comes: each a look later than the one before, because all may wait for the same lock.
     pub fn see_to(&mut self, state: &Shared, is_any_going_on: bool) {
         let is_any_queued = || !state.injector.is_empty() || !state.slow.is_empty();
-        if !state.lifecycle.has_begun() || !is_any_queued() || !state.lacks_worker() {
+        if !state.lifecycle.has_begun() || !is_any_queued() || !state.lacks_spare(state.waiting()) {
             return;
         }
         let [begun, taken, ended] = state.monitor.cancellers.counts();
@@ -29,8 +29,9 @@ impl WatchedCancellers {
             self.still += 1;
         }
         self.taken = taken;
+        let live = self.started - ended;
         // If the system refuses the thread, the next look tries again.
-        if self.still > self.started - ended && state.cancel_apart().is_ok_and(|is_started| is_started) {
+        if self.still > live && matches!(state.cancel_apart(), Ok(true)) {
             self.started += 1;
         }
     }
