@@ -166,6 +166,28 @@ pub enum DropKind {
     Holds,
     /// It waits in `block_in_place` until the destructor of another task has run.
     Waits { other: usize },
+    /// As `Waits`, in a `block_on` of its own runtime, which is a `current_thread` one.
+    Drives { other: usize },
+}
+
+/// How a task waits for the destructor of another one, once the shutdown has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EnderKind {
+    /// In `block_in_place`.
+    InPlace,
+    /// In `block_in_place` in the second closure of a `join`, which another worker can steal.
+    Join,
+    /// On a thread of that pool, by `install`.
+    Install(PoolId),
+}
+
+/// A task that is in its poll until the shutdown has begun, and then waits for the destructor of a task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ender {
+    /// How it waits.
+    pub kind: EnderKind,
+    /// The task.
+    pub other: usize,
 }
 
 /// Tasks that wait for ever, and closures that wait for a thread, with destructors that block.
@@ -176,6 +198,8 @@ pub struct Drops {
     /// Whether a task holds the lock until the shutdown has begun, or [`time`](Self::time) is over, and then
     /// across `block_in_place`.
     pub has_holder: bool,
+    /// Tasks that wait for the others in polls. If `time` is over before the shutdown begins, they do not.
+    pub enders: Vec<Ender>,
     /// Closures that sleep for `time`, so many that those behind them are queued.
     pub sleepers: usize,
     /// Closures behind the sleepers. If one is not run, its destructor takes the lock.

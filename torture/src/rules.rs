@@ -75,14 +75,16 @@
 //!   So no closure of such a call waits for another (R9).
 //! - R34 The destructor of a task may block as a poll may (R1). It may need a lock that a poll holds in a
 //!   blocking call. It may wait for the end of another task if it announces the wait, because no task waits
-//!   for a thread that cancels another (`lifecycle.rs`). If it does not, the other task may be in the table
-//!   of its own worker. Closures that are not run are dropped by the thread that ends the runtime. *Made*
-//!   (`drops`): destructors that take a lock which others hold across `block_in_place`, also those of
-//!   queued closures; destructors that wait for that of a neighbour, all in one direction. Such a wait
-//!   holds and needs `Poll`, so another thread can come. None is made on a `current_thread` runtime, which
-//!   has no other thread. If threads may be refused (R32), tasks may wait until one is to be had, so none
-//!   is made there, either. A future that was never polled and a closure that was refused may be dropped by
-//!   the spawner. Their destructors do not block.
+//!   for a thread that cancels another (`lifecycle.rs`). This needs no spare worker. If it does not announce
+//!   the wait, the other task may be in the table of its own worker. On a `current_thread` runtime it may
+//!   wait in a `block_on` of that runtime, but only for a destructor that waits for none, because all of them
+//!   run on one stack. A poll, a closure of a `join` in it, and a thread of a pool may wait in the same way
+//!   once the shutdown has begun. Closures that are not run are dropped by the thread that ends the runtime.
+//!   *Made* (`drops`): destructors that take a lock which others hold across `block_in_place`, also those of
+//!   queued closures; destructors that wait for that of a neighbour, all in one direction, up to chains of
+//!   six; polls that wait for destructors. If all threads are refused (R32), tasks may wait for ever, so none
+//!   is made there. A future that was never polled and a closure that was refused may be dropped by the
+//!   spawner. Their destructors do not block.
 //!
 //! **Marks** (`mark_blocked`, `deadlock_handler`)
 //! - R24 The handler is called when all threads sleep or are marked and nothing is left to come. It is not

@@ -180,7 +180,7 @@ impl Writer<'_> {
                 self.head(id, &text, none)
             }
             AsyncOp::Drops { rt, drops } => {
-                let Drops { kept, has_holder, sleepers, closures, time } = drops;
+                let Drops { kept, has_holder, enders, sleepers, closures, time } = drops;
                 self.head(id, &format!("{}: spawn tasks that wait for ever", pool(*rt)), |w| {
                     for (task, kind) in kept.iter().enumerate() {
                         w.line(None, &format!("destructor of {task}: {kind:?}"))?;
@@ -191,10 +191,13 @@ impl Writer<'_> {
                     for _ in 0..*closures {
                         w.line(None, "a queued closure; its destructor takes the lock")?;
                     }
-                    match has_holder {
-                        true => w.line(None, &format!("a holder of the lock, for {time} µs")),
-                        false => Ok(()),
+                    if *has_holder {
+                        w.line(None, &format!("a holder of the lock, for {time} µs"))?;
                     }
+                    for Ender { kind, other } in enders {
+                        w.line(None, &format!("at the end waits for destructor {other}: {kind:?}"))?;
+                    }
+                    Ok(())
                 })
             }
             AsyncOp::Local(body) => self.head(id, "KEY.scope", |w| w.step(body)),

@@ -1,13 +1,15 @@
-//! Makes tasks and closures whose destructors block at the end of the runtime.
+//! Makes tasks and closures whose destructors block at the end of the runtime, and tasks that wait for them.
 
 use super::surroundings::Ctx;
 use super::{At, Maker, micros};
 use crate::kinds::Kind;
 use crate::program::*;
-use crate::rules::{Of, Set, Wait as Waiting};
+use crate::rules::{Of, Set};
 
 /// Most copies of such an operation at once: each of its destructors may block a thread.
 const MOST_DROPS: u32 = 4;
+/// Most tasks that wait for ever, of one operation.
+const MOST_KEPT: usize = 6;
 /// The largest `max_blocking_threads` with which closures are queued.
 const MOST_SLEEPERS: usize = 3;
 
@@ -15,42 +17,68 @@ impl Maker<'_> {
     pub(super) fn drops(&mut self, at: At, ctx: &Ctx) -> Option<(AsyncOp, Set)> {
         let rt = self.runtime(ctx, at.a())?;
         // Without `shutdown`, a runtime ends when nothing is left that waits.
-        let Pool::Workers { blocking, .. } = self.pools[rt] else { return None };
         if !self.on(Kind::Shutdown) || ctx.times > MOST_DROPS {
             return None;
         }
         let (b, c) = (at.b(), at.c());
-        let count = 2 + usize::from(b) % 3;
-        let is_backward = b / 4 % 2 == 1;
-        let kept: Vec<_> = (0..count).map(|task| self.drop_kind(c, task, count, is_backward)).collect();
-        let has_holder = b / 8 % 2 == 1 && self.on(Kind::Unmarked);
-        let queues = b / 16 % 2 == 1 && self.on(Kind::Blocking) && blocking <= MOST_SLEEPERS;
-        let (sleepers, closures) = match queues {
-            true => (blocking, 1 + usize::from(b) / 32 % 2),
-            false => (0, 0),
+        let kept = self.kept(rt, b, c);
+        let has_holder = b / 8 % 2 == 1 && self.on(Kind::Unmarked) && self.is_multi(rt);
+        let enders = self.enders(at, ctx, rt, kept.len());
+        let queues = b / 16 % 2 == 1 && self.on(Kind::Blocking);
+        let (sleepers, closures) = match self.pools[rt] {
+            Pool::Workers { blocking, .. } if queues && blocking <= MOST_SLEEPERS => {
+                (blocking, 1 + usize::from(b) / 32 % 2)
+            }
+            _ => (0, 0),
         };
-        let end = Set::of(rt, Of::Poll);
-        let is_wait = |kind: &&DropKind| matches!(kind, DropKind::Waits { .. });
-        let waits = kept.iter().filter(is_wait).count() as u32;
-        if waits > 0 {
-            let holds = self.blocked(&self.task(ctx, rt));
-            let (gene, times) = (at.number, ctx.times * waits);
-            self.waits.push(Waiting { gene, holds, needs: end, times, is_busy: false });
-        }
-        let drops = Drops { kept, has_holder, sleepers, closures, time: 200 + micros(c) / 2 };
-        Some((AsyncOp::Drops { rt, drops }, end))
+        let drops = Drops { kept, has_holder, enders, sleepers, closures, time: 200 + micros(c) / 2 };
+        Some((AsyncOp::Drops { rt, drops }, Set::of(rt, Of::Poll)))
     }
 
-    /// What the destructor of a task does. It waits for a neighbour, all in one direction, so that there is
-    /// no circle.
-    fn drop_kind(&self, n: u8, task: usize, count: usize, is_backward: bool) -> DropKind {
-        let other = if is_backward { task.checked_sub(1) } else { Some(task + 1).filter(|&i| i < count) };
-        match (n >> (2 * task) & 3, other) {
-            (0, _) => DropKind::Plain,
-            (1, _) if n & 4 == 4 && self.on(Kind::InPlace) => DropKind::Holds,
-            (1, _) => DropKind::Locks,
-            (2 | 3, Some(other)) if self.on(Kind::InPlace) => DropKind::Waits { other },
-            _ => DropKind::Locks,
+    /// What the destructors of the tasks do. If they wait, then for a neighbour, all in one direction, so that
+    /// there is no circle. Half of the groups are one chain. A thread that drives a `current_thread` runtime
+    /// has all of them on one stack: there, no destructor waits for one that waits itself.
+    fn kept(&self, rt: PoolId, b: u8, c: u8) -> Vec<DropKind> {
+        let count = 2 + usize::from(b) % (MOST_KEPT - 1);
+        let (is_backward, is_chain) = (c % 2 == 1, c / 2 % 2 == 1);
+        let kind = |task: usize| {
+            let other = if is_backward { task.checked_sub(1) } else { Some(task + 1).filter(|&i| i < count) };
+            let n = if is_chain { 3 } else { (usize::from(c / 4) + 7 * task) % 4 };
+            match (n, other) {
+                (0, _) => DropKind::Plain,
+                (1, _) if self.on(Kind::InPlace) => DropKind::Holds,
+                (2 | 3, Some(other)) if self.on(Kind::InPlace) && self.is_multi(rt) => {
+                    DropKind::Waits { other }
+                }
+                (2 | 3, Some(other)) if self.on(Kind::InPlace) && task % 2 == 0 => DropKind::Drives { other },
+                _ => DropKind::Locks,
+            }
+        };
+        (0..count).map(kind).collect()
+    }
+
+    /// Tasks that wait for the destructors.
+    fn enders(&mut self, at: At, ctx: &Ctx, rt: PoolId, kept: usize) -> Vec<Ender> {
+        let (a, c) = (usize::from(at.a()), usize::from(at.c()));
+        if !self.on(Kind::Unmarked) || !self.on(Kind::InPlace) || !self.is_multi(rt) {
+            return Vec::new();
         }
+        let task = self.task(ctx, rt);
+        let ender = |i: usize| {
+            let pools = &ctx.threads;
+            let (kind, needs) = match (a / 16 + i + c) % 4 {
+                0 | 1 => (EnderKind::InPlace, Set::NONE),
+                2 if self.on(Kind::Installs) && !pools.is_empty() => {
+                    let pool = pools[(a + i) % pools.len()];
+                    (EnderKind::Install(pool), self.sent(&task, pool).1)
+                }
+                _ => (EnderKind::Join, self.fork(&task).1),
+            };
+            (Ender { kind, other: (c + i) % kept }, needs)
+        };
+        let (enders, needs): (Vec<_>, Vec<_>) = (0..a / 4 % 4).map(ender).unzip();
+        let holds = self.waiting(&task);
+        needs.into_iter().for_each(|needs| _ = self.wait(at, ctx, holds, needs));
+        enders
     }
 }

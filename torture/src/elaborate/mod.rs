@@ -161,9 +161,13 @@ impl<'a> Maker<'a> {
             4 => Some(Names { late, refuses: 2 }),
             _ => None,
         };
-        // A closure whose thread is refused may never run. A task is then cancelled by a thread that blocks.
-        let may_refuse = names.is_some_and(|names| names.refuses > 0);
-        let kinds = if may_refuse { kinds.without(Kind::Blocking).without(Kind::Drops) } else { kinds };
+        // A closure whose thread is refused may never run. If all threads are refused, none is left to cancel
+        // a task in the place of one that blocks.
+        let kinds = match names {
+            Some(Names { refuses: 1, .. }) => kinds.without(Kind::Blocking).without(Kind::Drops),
+            Some(Names { refuses: 2.., .. }) => kinds.without(Kind::Blocking),
+            _ => kinds,
+        };
         let runtime = match is_single {
             true => Pool::Single,
             false => Pool::Workers {
@@ -375,6 +379,12 @@ mod tests {
             "destructor of 1: Holds",
             "destructor of 1: Waits { other: 0 }",
             "destructor of 0: Waits { other: 1 }",
+            "destructor of 4: Waits { other: 5 }",
+            "destructor of 0: Drives { other: 1 }",
+            "destructor of 2: Drives { other: 1 }",
+            "at the end waits for destructor 0: InPlace",
+            "at the end waits for destructor 1: Join",
+            "at the end waits for destructor 0: Install(",
             "a queued closure; its destructor takes the lock",
             "a holder of the lock",
             "catch_unwind",

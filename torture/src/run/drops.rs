@@ -1,13 +1,15 @@
-//! Tasks and closures whose destructors block at the end of the runtime.
+//! Tasks and closures whose destructors block at the end of the runtime, and tasks that wait for them.
 
 use std::future::pending;
-use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use runtime::Handle;
+use runtime::parallel::join;
+use runtime::sync::Notify;
 use runtime::task::{block_in_place, yield_now};
 
 use super::{Cx, lock, micros};
@@ -20,12 +22,18 @@ const TICK: Duration = Duration::from_micros(50);
 /// How often the operation yields at most until its tasks wait.
 const YIELDS: usize = 10;
 
+/// How long the first closure of a `join` waits at most until another worker has stolen the second.
+const THEFT: Duration = Duration::from_millis(1);
+
 /// What the tasks and closures of one operation share.
 struct Group {
     lock: Mutex<()>,
     /// By task, whether its destructor has run.
     ended: Mutex<Vec<bool>>,
+    /// For threads that wait.
     has_ended: Condvar,
+    /// For futures that wait.
+    ends: Notify,
     begun: AtomicUsize,
 }
 
@@ -33,6 +41,7 @@ impl Group {
     fn end(&self, task: usize) {
         lock(&self.ended)[task] = true;
         self.has_ended.notify_all();
+        self.ends.notify_waiters();
     }
 
     /// Blocks until the destructor of `task` has run.
@@ -40,6 +49,18 @@ impl Group {
         let ended = lock(&self.ended);
         let waits = self.has_ended.wait_while(ended, |ended| !ended[task]);
         drop(waits.unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Waits until the destructor of `task` has run.
+    async fn after(&self, task: usize) {
+        loop {
+            // It notices what is told from here on.
+            let told = self.ends.notified();
+            if lock(&self.ended)[task] {
+                return;
+            }
+            told.await;
+        }
     }
 }
 
@@ -50,6 +71,7 @@ struct Kept {
     kind: DropKind,
     /// The task has been polled. Before that, the spawner may drop it, on a stack that others need.
     is_polled: bool,
+    handle: Handle,
     _token: Token,
 }
 
@@ -65,6 +87,7 @@ impl Drop for Kept {
                 block_in_place(|| thread::sleep(TICK));
             }
             DropKind::Waits { other } => block_in_place(|| group.wait(other)),
+            DropKind::Drives { other } => block_in_place(|| self.handle.block_on(group.after(other))),
         }
         group.end(self.task);
     }
@@ -97,11 +120,13 @@ pub async fn spawn(cx: &Cx, handle: &Handle, drops: &Drops) {
         lock: Mutex::new(()),
         ended: Mutex::new(vec![false; count]),
         has_ended: Condvar::new(),
+        ends: Notify::new(),
         begun: AtomicUsize::new(0),
     });
     for (task, &kind) in drops.kept.iter().enumerate() {
         let group = group.clone();
-        let mut value = Kept { group, task, kind, is_polled: false, _token: cx.token() };
+        let (handle_of_task, _token) = (handle.clone(), cx.token());
+        let mut value = Kept { group, task, kind, is_polled: false, handle: handle_of_task, _token };
         drop(handle.spawn(async move {
             value.is_polled = true;
             value.group.begun.fetch_add(1, SeqCst);
@@ -132,11 +157,38 @@ pub async fn spawn(cx: &Cx, handle: &Handle, drops: &Drops) {
         yield_now().await;
     }
     if drops.has_holder {
-        let (inner, time, token) = (handle.clone(), micros(drops.time), cx.token());
+        let (inner, time, token, group) = (handle.clone(), micros(drops.time), cx.token(), group.clone());
         drop(handle.spawn(async move {
             let _token = token;
             hold(&group, &inner, time);
         }));
+    }
+    for &ender in &drops.enders {
+        let (cx, inner, time, group) = (cx.clone(), handle.clone(), micros(drops.time), group.clone());
+        let token = cx.token();
+        drop(handle.spawn(async move {
+            let _token = token;
+            if begins_shutdown(&inner, time) {
+                wait_for(&cx, &group, ender);
+            }
+        }));
+    }
+}
+
+/// Blocks until the shutdown has begun, but no longer than `limit`, and returns whether it has.
+fn begins_shutdown(handle: &Handle, limit: Duration) -> bool {
+    let end = Instant::now() + limit;
+    loop {
+        // Such a task is finished only if it is cancelled.
+        let probe = handle.spawn(pending::<()>());
+        if probe.is_finished() {
+            return true;
+        }
+        probe.abort();
+        if Instant::now() >= end {
+            return false;
+        }
+        thread::sleep(TICK);
     }
 }
 
@@ -144,10 +196,29 @@ pub async fn spawn(cx: &Cx, handle: &Handle, drops: &Drops) {
 /// blocking call.
 fn hold(group: &Group, handle: &Handle, limit: Duration) {
     let _guard = lock(&group.lock);
-    let end = Instant::now() + limit;
-    // A task that is finished at once was cancelled. If another worker was as fast, no harm is done.
-    while Instant::now() < end && !handle.spawn(async {}).is_finished() {
-        thread::sleep(TICK);
-    }
+    begins_shutdown(handle, limit);
     block_in_place(|| thread::sleep(TICK));
+}
+
+/// Waits in a poll for the destructor of a task, while the runtime ends.
+fn wait_for(cx: &Cx, group: &Group, ender: Ender) {
+    let wait = || group.wait(ender.other);
+    match ender.kind {
+        EnderKind::InPlace => block_in_place(wait),
+        EnderKind::Install(pool) => cx.threads(pool).install(wait),
+        EnderKind::Join => {
+            let is_begun = AtomicBool::new(false);
+            let first = || {
+                let end = Instant::now() + THEFT;
+                while Instant::now() < end && !is_begun.load(SeqCst) {
+                    thread::sleep(TICK);
+                }
+            };
+            let second = || {
+                is_begun.store(true, SeqCst);
+                block_in_place(wait);
+            };
+            _ = join(first, second);
+        }
+    }
 }
