@@ -190,6 +190,30 @@ fn a_call_that_blocks_when_the_shutdown_begins_may_wait_for_the_end_of_a_task() 
     }
 }
 
+/// The only spare worker is in a poll when the shutdown begins. Then it waits, without a word, for a lock that
+/// the blocked call holds.
+#[test]
+fn a_call_that_blocks_beside_a_spare_worker_may_wait_for_the_end_of_a_task() {
+    let _watchdog = watchdog();
+    for spares in [1, 512] {
+        let runtime = builder(1).spare_workers(spares).build().unwrap();
+        let (begin, begun) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        keep(&runtime, end);
+        let lock = Arc::new(Mutex::new(()));
+        let needed = lock.clone();
+        runtime.spawn(async move {
+            let _guard = lock.lock().unwrap();
+            task::block_in_place(|| {
+                begin.send(()).unwrap();
+                _ = ended.recv();
+            });
+        });
+        begun.recv_timeout(LIMIT).unwrap();
+        end_beside(runtime, move || drop(needed.lock().unwrap()));
+    }
+}
+
 /// The system refuses the threads of spare workers.
 #[test]
 fn a_call_that_blocks_may_wait_for_the_end_of_a_task_while_threads_are_refused() {

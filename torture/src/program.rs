@@ -170,18 +170,27 @@ pub enum DropKind {
     Drives { other: usize },
 }
 
-/// How a task waits for the destructor of another one, once the shutdown has begun.
+/// How a task waits for the destructor of another one, once the shutdown has begun unless said otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EnderKind {
     /// In `block_in_place`.
     InPlace,
+    /// In `block_in_place`, and from the start.
+    Early,
     /// In `block_in_place` in the second closure of a `join`, which another worker can steal.
     Join,
     /// On a thread of that pool, by `install`.
     Install(PoolId),
 }
 
-/// A task that is in its poll until the shutdown has begun, and then waits for the destructor of a task.
+impl EnderKind {
+    /// Whether it may hold a lock meanwhile: it runs nothing else.
+    pub fn may_lock(self) -> bool {
+        matches!(self, EnderKind::InPlace | EnderKind::Early)
+    }
+}
+
+/// A task that is in its poll until the shutdown has begun, and waits for the destructor of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ender {
     /// How it waits.
@@ -198,8 +207,11 @@ pub struct Drops {
     /// Whether a task holds the lock until the shutdown has begun, or [`time`](Self::time) is over, and then
     /// across `block_in_place`.
     pub has_holder: bool,
-    /// Tasks that wait for the others in polls. If `time` is over before the shutdown begins, they do not.
+    /// Tasks that wait for the others in polls. If `time` is over before the shutdown begins, they do not,
+    /// unless they have waited from the start.
     pub enders: Vec<Ender>,
+    /// Whether the first of the enders holds the lock while it waits. Then no task's destructor takes it.
+    pub is_locked: bool,
     /// Closures that sleep for `time`, so many that those behind them are queued.
     pub sleepers: usize,
     /// Closures behind the sleepers. If one is not run, its destructor takes the lock.

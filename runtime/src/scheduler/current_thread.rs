@@ -16,6 +16,11 @@
 //! nested call may wait for one of them, and no other thread calls them. So the nested call calls them, one
 //! after each poll of its future. When its future is ready, it leaves the rest to the frame below.
 //!
+//! **Destructors at the end run on one stack.** While the runtime ends, a `block_on` in the destructor of a
+//! task (in `block_in_place`) cancels the other tasks, and runs their destructors on top of its own frame. So
+//! a destructor may wait for the end of another task, but not for one whose destructor waits, too: that one
+//! may be further down on the stack.
+//!
 //! **The core is not left unused.** One lock guards both steps of giving it back: putting the core down, and
 //! unparking a waiter. A waiter looks for the core under that lock before it sleeps.
 //!

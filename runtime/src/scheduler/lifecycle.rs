@@ -23,7 +23,8 @@
 //! cancelled, or for a computation. A worker that polls, runs a job, blocks, or waits for a latch has not
 //! arrived. So the other workers stay, asleep, and come for the work that it makes visible. If there is no
 //! other worker, a spare worker comes (`away/mod.rs`), also during the shutdown. External threads count as
-//! live jobs, and so does a thread that cancels tasks for a worker ([`Shared::cancel_apart`]). A worker
+//! live jobs. So do a thread that cancels tasks for a worker ([`Shared::cancel_apart`]), and the monitor
+//! while it holds tasks that it has taken from a queue or a table ([`Shared::as_job`]). A worker
 //! arrives behind its park hook, and takes its arrival back before it calls the unpark hook and foreign
 //! wakers, because these, too, may need the others. Once all is closed, it calls the unpark hook outside of
 //! its context, as `on_thread_stop`, and leaves the wakers to the last worker.
@@ -31,9 +32,10 @@
 //! *No task waits for a thread that cancels another.* The destructor of a task may wait for the end of
 //! another task, or need a lock that a poll further down on the stack holds. So the tasks that wait for a
 //! wake go into the injector, where every worker finds them, and a worker that blocks in a poll or a job
-//! cancels none. If a worker is lacking for them, because no spare worker can come, the monitor has a thread
-//! cancel them, and the next one if that thread is stuck in a destructor (`away/monitor/cancels.rs`). If the
-//! system refuses the thread, too, the tasks wait, and the monitor tries again. Rejected: to claim a whole
+//! cancels none. If a worker is lacking for them, because no spare worker can come, the monitor queues those
+//! of the lent tables, and has a thread cancel what is queued, and the next one if that thread is stuck in a
+//! destructor (`away/monitor/cancels.rs`). If the system refuses the thread, too, the tasks wait, and the
+//! monitor tries again. Rejected: to claim a whole
 //! table and cancel one task after the other, because no other thread can cancel those that come behind the
 //! first; and to cancel tasks on the stack that blocks. Two cases are left:
 //! - A worker that blocks without a word keeps its own table, because it works there without a lock. So a
@@ -117,12 +119,9 @@ impl Shared {
         self.end_budgets();
         self.count_all_blocked();
         self.unpark_all();
-        // If all workers are away, a spare worker has to cancel the tasks that they wait for.
+        // If all workers are away, a spare worker has to cancel the tasks that they wait for. If none can
+        // come, the monitor sees to it.
         self.fetch_strictly(Work::Task);
-        // Workers that wait for latches were unparked, and see to it themselves.
-        if self.lacks_spare(0) {
-            self.queue_lent_as_job();
-        }
         if self.config.is_pool { IntrusiveList::new() } else { blocking::close(self) }
     }
 
@@ -146,20 +145,22 @@ impl Shared {
     /// Queues the tasks of the lent tables that wait for a wake, for any worker that winds down. The shutdown
     /// has begun. The workers may have looked before a table was lent. Runs no foreign code.
     ///
-    /// The caller is a worker that has not arrived. Otherwise the workers might leave before the tasks are
-    /// queued.
+    /// The caller is a worker that has not arrived, or counts as a job. Otherwise the workers might leave
+    /// before the tasks are queued.
     pub fn queue_lent(&self) {
         // SAFETY: (1) no table is claimed as the caller's own.
         let (idle, _) = unsafe { self.owned.claim_idle(None) };
         self.queue_to_cancel(idle);
     }
 
-    /// As [`queue_lent`](Self::queue_lent), for any caller. It counts as a job meanwhile.
-    pub fn queue_lent_as_job(&self) {
-        if self.injected_jobs.try_begin() {
-            self.queue_lent();
+    /// Runs `f`, which moves tasks, on a thread that is no worker. It counts as a job meanwhile: no worker
+    /// leaves before the tasks are visible again. Does nothing if all workers leave.
+    pub fn as_job<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
+        let result = self.injected_jobs.try_begin().then(f);
+        if result.is_some() {
             self.job_ended();
         }
+        result
     }
 
     /// Cancels the queued tasks on a thread of its own. It counts as an injected job, so that the workers
@@ -242,7 +243,7 @@ impl Shared {
     /// Whether nothing is left to do, so that the last worker to arrive may close. Called under the lock of
     /// `away/mod.rs`.
     fn may_close(&self) -> bool {
-        !self.has_visible_tasks() && !self.has_jobs_for(None, Role::Full) && self.injected_jobs.try_close()
+        self.injected_jobs.try_close(|| !self.has_visible_tasks() && !self.has_jobs_for(None, Role::Full))
     }
 }
 

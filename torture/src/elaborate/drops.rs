@@ -1,7 +1,7 @@
 //! Makes tasks and closures whose destructors block at the end of the runtime, and tasks that wait for them.
 
 use super::surroundings::Ctx;
-use super::{At, Maker, micros};
+use super::{At, Maker, RUNTIME, micros};
 use crate::kinds::Kind;
 use crate::program::*;
 use crate::rules::{Of, Set};
@@ -21,9 +21,14 @@ impl Maker<'_> {
             return None;
         }
         let (b, c) = (at.b(), at.c());
-        let kept = self.kept(rt, b, c);
+        let mut kept = self.kept(rt, b, c);
         let has_holder = b / 8 % 2 == 1 && self.on(Kind::Unmarked) && self.is_multi(rt);
         let enders = self.enders(at, ctx, rt, kept.len());
+        let is_locked = b / 64 % 2 == 1 && enders.first().is_some_and(|ender| ender.kind.may_lock());
+        let locks = |kind: &&mut DropKind| matches!(kind, DropKind::Locks | DropKind::Holds);
+        if is_locked {
+            kept.iter_mut().filter(locks).for_each(|kind| *kind = DropKind::Plain);
+        }
         let queues = b / 16 % 2 == 1 && self.on(Kind::Blocking);
         let (sleepers, closures) = match self.pools[rt] {
             Pool::Workers { blocking, .. } if queues && blocking <= MOST_SLEEPERS => {
@@ -31,7 +36,8 @@ impl Maker<'_> {
             }
             _ => (0, 0),
         };
-        let drops = Drops { kept, has_holder, enders, sleepers, closures, time: 200 + micros(c) / 2 };
+        let time = 200 + micros(c) / 2;
+        let drops = Drops { kept, has_holder, enders, is_locked, sleepers, closures, time };
         Some((AsyncOp::Drops { rt, drops }, Set::of(rt, Of::Poll)))
     }
 
@@ -63,11 +69,15 @@ impl Maker<'_> {
         if !self.on(Kind::Unmarked) || !self.on(Kind::InPlace) || !self.is_multi(rt) {
             return Vec::new();
         }
+        // The main thread ends it, whatever waits.
+        let may_be_early = self.ends_by_time && rt == RUNTIME;
         let task = self.task(ctx, rt);
         let ender = |i: usize| {
             let pools = &ctx.threads;
             let (kind, needs) = match (a / 16 + i + c) % 4 {
-                0 | 1 => (EnderKind::InPlace, Set::NONE),
+                0 => (EnderKind::InPlace, Set::NONE),
+                1 if may_be_early => (EnderKind::Early, Set::NONE),
+                1 => (EnderKind::InPlace, Set::NONE),
                 2 if self.on(Kind::Installs) && !pools.is_empty() => {
                     let pool = pools[(a + i) % pools.len()];
                     (EnderKind::Install(pool), self.sent(&task, pool).1)

@@ -163,12 +163,14 @@ pub async fn spawn(cx: &Cx, handle: &Handle, drops: &Drops) {
             hold(&group, &inner, time);
         }));
     }
-    for &ender in &drops.enders {
+    for (i, &ender) in drops.enders.iter().enumerate() {
+        let holds_lock = drops.is_locked && i == 0;
         let (cx, inner, time, group) = (cx.clone(), handle.clone(), micros(drops.time), group.clone());
         let token = cx.token();
         drop(handle.spawn(async move {
             let _token = token;
-            if begins_shutdown(&inner, time) {
+            if ender.kind == EnderKind::Early || begins_shutdown(&inner, time) {
+                let _guard = holds_lock.then(|| lock(&group.lock));
                 wait_for(&cx, &group, ender);
             }
         }));
@@ -200,11 +202,11 @@ fn hold(group: &Group, handle: &Handle, limit: Duration) {
     block_in_place(|| thread::sleep(TICK));
 }
 
-/// Waits in a poll for the destructor of a task, while the runtime ends.
+/// Waits in a poll for the destructor of a task, which runs while the runtime ends.
 fn wait_for(cx: &Cx, group: &Group, ender: Ender) {
     let wait = || group.wait(ender.other);
     match ender.kind {
-        EnderKind::InPlace => block_in_place(wait),
+        EnderKind::InPlace | EnderKind::Early => block_in_place(wait),
         EnderKind::Install(pool) => cx.threads(pool).install(wait),
         EnderKind::Join => {
             let is_begun = AtomicBool::new(false);

@@ -1,7 +1,7 @@
 //! A small copy of the word of injected jobs, with at most one bug in it.
 
 use loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use loom::sync::atomic::{AtomicBool, AtomicUsize};
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::Word;
 
@@ -22,6 +22,14 @@ pub enum Fault {
     WakesNobody,
     /// `BeginClosing` is in another word, where `UncountJob` looks afterwards.
     AsksElsewhere,
+    /// `CloseJobs` looks whether work is visible before it looks at the number.
+    LooksAtTheQueueFirst,
+    /// `CloseJobs` does not look whether work is visible.
+    LooksAtNoQueue,
+    /// The look at the number orders nothing.
+    LooksRelaxed,
+    /// `CountJob` and `UncountJob` do nothing.
+    CountsNothing,
 }
 
 pub struct Twin {
@@ -49,6 +57,9 @@ impl Word for Twin {
     }
 
     fn try_begin(&self) -> bool {
+        if self.fault == Some(Fault::CountsNothing) {
+            return self.live.load(Acquire) & CLOSED == 0;
+        }
         if self.fault == Some(Fault::BeginsByLoad) {
             let is_open = self.live.load(Acquire) & CLOSED == 0;
             if is_open {
@@ -64,6 +75,9 @@ impl Word for Twin {
     }
 
     fn end(&self) -> bool {
+        if self.fault == Some(Fault::CountsNothing) {
+            return true;
+        }
         let release = if self.fault == Some(Fault::EndsRelaxed) { Relaxed } else { Release };
         let before = self.live.fetch_sub(1, release);
         match self.fault {
@@ -73,7 +87,7 @@ impl Word for Twin {
         }
     }
 
-    fn try_close(&self) -> bool {
+    fn try_close(&self, is_idle: impl FnOnce() -> bool) -> bool {
         match self.fault {
             Some(Fault::ClosesByStore) => {
                 let now = self.live.load(Acquire);
@@ -86,14 +100,34 @@ impl Word for Twin {
                 self.live.fetch_or(CLOSED, Acquire);
                 true
             }
-            _ => {
-                let acquire = if self.fault == Some(Fault::ClosesRelaxed) { Relaxed } else { Acquire };
-                let (open, closed) = (self.closing(), self.closing() | CLOSED);
-                match self.live.compare_exchange(open, closed, acquire, acquire) {
-                    Ok(_) => true,
-                    Err(actual) => actual & CLOSED != 0,
-                }
-            }
+            Some(Fault::LooksAtTheQueueFirst) => is_idle() && self.close(),
+            Some(Fault::LooksAtNoQueue) => self.close(),
+            Some(Fault::ClosesRelaxed) => self.is_over([Relaxed; 2], is_idle),
+            Some(Fault::LooksRelaxed) => self.is_over([Relaxed, Acquire], is_idle),
+            _ => self.is_over([Acquire; 2], is_idle),
+        }
+    }
+}
+
+impl Twin {
+    /// `CloseJobs` in the right order.
+    fn is_over(&self, [look, close]: [Ordering; 2], is_idle: impl FnOnce() -> bool) -> bool {
+        let now = self.live.load(look);
+        if now != self.closing() || !is_idle() {
+            return now & CLOSED != 0;
+        }
+        self.close_with(close)
+    }
+
+    fn close(&self) -> bool {
+        self.close_with(Acquire)
+    }
+
+    fn close_with(&self, acquire: Ordering) -> bool {
+        let (open, closed) = (self.closing(), self.closing() | CLOSED);
+        match self.live.compare_exchange(open, closed, acquire, acquire) {
+            Ok(_) => true,
+            Err(actual) => actual & CLOSED != 0,
         }
     }
 }

@@ -113,11 +113,7 @@ impl Shared {
 
     fn spare_is_refused(&self, index: usize) {
         self.away.change(|table| table.refused(index));
-        // Behind the lock: otherwise the thread that begins the shutdown sees that a spare worker is lacking.
         if self.lifecycle.has_begun() {
-            // All others may be blocked, and wait for tasks. The monitor sees that these wait, and tries
-            // again.
-            self.queue_lent_as_job();
             // The others may all have arrived, and wait for this worker. One of them has to look again.
             self.unpark_all();
         }

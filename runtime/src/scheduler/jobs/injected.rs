@@ -15,7 +15,8 @@
 //! CountJob      a job is pushed: live += 1, unless CLOSED
 //! UncountJob    it has ended: live -= 1; the last one, if CLOSING, unparks all
 //! BeginClosing  the shutdown begins: CLOSING, then all are unparked
-//! CloseJobs     all workers have arrived: 0 → CLOSED (CAS); none leaves before one has succeeded
+//! CloseJobs     all workers have arrived: looks at the number; if it is 0, looks whether work is visible;
+//!               if none is, 0 → CLOSED (CAS). No worker leaves before one has succeeded
 //! ```
 //! `CountJob` and `CloseJobs` are read-modify-writes of one word. Either the injected job is counted and
 //! `CloseJobs` fails, so all workers stay until `UncountJob`. Or `CountJob` finds CLOSED, and the caller runs
@@ -24,6 +25,13 @@
 //! unparks all workers. If `UncountJob` comes first, a worker that is unparked behind `BeginClosing` finds
 //! nothing counted. (If `BeginClosing` set a flag of its own, `UncountJob` could miss it, and a worker behind
 //! `BeginClosing` could miss `UncountJob`.)
+//!
+//! `CloseJobs` looks whether work is visible *behind* its look at the number. So it sees what was queued by a
+//! job, or by the monitor, which counts as one (`Shared::as_job`), before `UncountJob`. The other way round,
+//! the monitor could claim the tasks of a table, then queue them between the two looks and end, and the
+//! workers would leave these tasks to the last of them, which cancels one after the other. If the monitor
+//! counts itself behind the look at the number, it finds nothing: all workers have arrived, and before that
+//! they have claimed all tables and emptied all queues.
 //!
 //! `inject.rs` queues jobs and wakes workers for them, `run.rs` runs them.
 
@@ -84,9 +92,14 @@ impl InjectedJobs {
         self.live.fetch_or(CLOSING, Relaxed);
     }
 
-    /// `CloseJobs`. Returns whether the workers may leave. Called once the shutdown has begun.
-    pub fn try_close(&self) -> bool {
-        // Acquire: pairs with `UncountJob`.
+    /// `CloseJobs`. Returns whether the workers may leave. Called once the shutdown has begun. `is_idle` says
+    /// that no work is visible.
+    pub fn try_close(&self, is_idle: impl FnOnce() -> bool) -> bool {
+        // Acquire: pairs with `UncountJob`, for `is_idle` and for the worker that leaves.
+        let live = self.live.load(Acquire);
+        if live != CLOSING || !is_idle() {
+            return live & CLOSED != 0;
+        }
         match self.live.compare_exchange(CLOSING, CLOSING | CLOSED, Acquire, Acquire) {
             Ok(_) => true,
             Err(actual) => actual & CLOSED != 0,

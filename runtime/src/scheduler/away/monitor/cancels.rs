@@ -1,11 +1,13 @@
-//! Threads that cancel queued tasks during the shutdown, in the place of workers that are away; see
-//! `lifecycle.rs`.
+//! What the monitor does during the shutdown in the place of workers that are away: it queues the tasks of
+//! their tables, and starts threads that cancel queued tasks. See `lifecycle.rs`.
 
 use crate::scheduler::shared::Shared;
 
 /// What the monitor remembers of such threads.
 #[derive(Debug, Default)]
 pub struct WatchedCancellers {
+    /// How many tables were lent when it last queued their tasks.
+    seen_lent: Option<usize>,
     started: u64,
     /// How many tasks they had taken at the last look.
     taken: u64,
@@ -14,12 +16,21 @@ pub struct WatchedCancellers {
 }
 
 impl WatchedCancellers {
-    /// Looks once. If tasks are to be cancelled, a worker is lacking for them, and no thread goes on, has a
-    /// thread cancel them. `is_any_going_on`: a worker does. If the thread is stuck in a destructor, the next
-    /// one comes: each a look later than the one before, because all may wait for the same lock.
+    /// Looks once. If a worker is lacking, queues the tasks of the lent tables. If then no thread goes on,
+    /// has a thread cancel what is queued. `is_any_going_on`: a worker does. If the thread is stuck in a
+    /// destructor, the next one comes: each a look later than the one before, because all may wait for the
+    /// same lock.
     pub fn see_to(&mut self, state: &Shared, is_any_going_on: bool) {
-        let is_any_queued = || !state.injector.is_empty() || !state.slow.is_empty();
-        if !state.lifecycle.has_begun() || !is_any_queued() || !state.lacks_spare(state.waiting()) {
+        if !state.lifecycle.has_begun() || !state.lacks_spare(state.waiting()) {
+            return;
+        }
+        // A table that was lent before the shutdown began, or a moment ago, and whose worker waits for one of
+        // its tasks. Nobody else may have looked there since.
+        let lent = state.away.lent();
+        if self.seen_lent.replace(lent) != Some(lent) {
+            state.as_job(|| state.queue_lent());
+        }
+        if state.injector.is_empty() && state.slow.is_empty() {
             return;
         }
         let [begun, taken, ended] = state.monitor.cancellers.counts();

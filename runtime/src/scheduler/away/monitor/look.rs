@@ -272,7 +272,7 @@ impl Looks<'_> {
                 self.remember_slow(index, tick, now);
             }
             let is_abandoned = is_stuck || is_starved && self.state.idle.has_sleepers();
-            if is_abandoned && self.empty_ring(processor) | self.empty_lifo(index) && is_stuck {
+            if is_abandoned && self.empty_queues(index) && is_stuck {
                 self.tell_stall(index, now);
             }
             self.watched[index].lifo = processor.sight();
@@ -321,6 +321,16 @@ impl Looks<'_> {
             state.fetch_strictly(Work::Task);
         }
         state.wake_full_spare();
+    }
+
+    /// Empties the queues of a worker that is stuck or gets no CPU. Returns whether it took a task for any
+    /// worker.
+    fn empty_queues(&self, index: usize) -> bool {
+        let (state, processor) = (self.state, self.state.processor(index));
+        if processor.ring.is_empty() && self.watched[index].lifo.is_none() {
+            return false;
+        }
+        state.as_job(|| self.empty_ring(processor) | self.empty_lifo(index)).unwrap_or(false)
     }
 
     /// Takes the task from the LIFO slot of a worker that is stuck or gets no CPU, if the last look saw that
