@@ -224,7 +224,8 @@ impl Set {
         (0..128).filter(move |&place| self.has(place))
     }
 
-    fn meets(self, other: Set) -> bool {
+    /// Whether the two have something in common.
+    pub fn meets(self, other: Set) -> bool {
         self.0 & other.0 != 0
     }
 }

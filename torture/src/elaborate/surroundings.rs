@@ -312,8 +312,22 @@ impl Maker<'_> {
     }
 
     pub(super) fn wait(&mut self, at: At, ctx: &Ctx, holds: Set, needs: Set) -> Set {
+        let (holds, needs) = (self.or_global(ctx, holds), self.or_global(ctx, needs));
         self.waits.push(Waiting { gene: at.number, holds, needs, times: ctx.times, is_busy: false });
         needs
+    }
+
+    /// What a job waits for or holds of the pool that it belongs to. If that is a runtime which may have
+    /// ended, the job may be one of the process-wide pool instead (R23).
+    fn or_global(&self, ctx: &Ctx, mut set: Set) -> Set {
+        if let (Place::Job(pool), true) = (ctx.place, ctx.maybe_in_place) {
+            for of in [Of::Root, Of::Help, Of::All, Of::Top] {
+                if set.meets(Set::of(pool, of)) {
+                    set |= Set::of(GLOBAL, of);
+                }
+            }
+        }
+        set
     }
 
     pub(super) fn fact(&mut self, ctx: &Ctx) -> Id {
