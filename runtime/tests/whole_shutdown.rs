@@ -229,6 +229,44 @@ fn a_call_that_blocks_may_wait_for_the_end_of_a_task_while_threads_are_refused()
     end_beside(runtime, move || _ = task::block_in_place(|| ended.recv().unwrap_err()));
 }
 
+/// Both workers are blocked when the shutdown begins. One of them comes back at once, and waits, without a
+/// word, for a lock that the other one holds.
+#[test]
+fn a_call_that_blocks_may_wait_for_a_task_of_a_worker_that_is_back() {
+    let _watchdog = watchdog();
+    for spares in [0, 512] {
+        let runtime = builder(2).spare_workers(spares).build().unwrap();
+        let (begin, begun) = mpsc::channel();
+        let (give, given) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        let (end, is_over) = mpsc::channel::<()>();
+        let lock = Arc::new(Mutex::new(()));
+        let (needed, begin_first) = (lock.clone(), begin.clone());
+        runtime.spawn(async move {
+            give.send(wait_here(&Handle::current()).await).unwrap();
+            task::block_in_place(|| {
+                begin_first.send(()).unwrap();
+                _ = released.recv();
+            });
+            drop(needed.lock().unwrap());
+        });
+        begun.recv_timeout(LIMIT).unwrap();
+        let ended = given.recv_timeout(LIMIT).unwrap();
+        runtime.spawn(async move {
+            let _guard = lock.lock().unwrap();
+            task::block_in_place(|| {
+                begin.send(()).unwrap();
+                _ = ended.lock().unwrap().recv();
+            });
+            drop(end);
+        });
+        begun.recv_timeout(LIMIT).unwrap();
+        runtime.shutdown_background();
+        drop(release);
+        assert_eq!(is_over.recv_timeout(LIMIT), Err(mpsc::RecvTimeoutError::Disconnected));
+    }
+}
+
 /// A worker waits for a latch, and the other one blocks for the end of a task in the first one's table.
 #[test]
 fn a_call_that_blocks_beside_a_latch_may_wait_for_the_end_of_another_task() {

@@ -76,7 +76,8 @@
 //!
 //! A table that is lent while a worker blocks or waits for a latch (`owned.rs`) may hold tasks that have to
 //! be cancelled. So a worker that lends the table after the shutdown has begun queues those tasks for others
-//! ([`Shared::queue_lent`]).
+//! ([`Shared::queue_lent`]). If the table was lent before, a worker that winds down does it. If a worker is
+//! lacking for that, the thread that begins the shutdown does it, or later the monitor.
 //!
 //! The thread that ended the runtime waits for the other threads, if it may wait: [`Exit`]. If some threads
 //! have not gone in time, `unfinished.rs` reports what keeps them.
@@ -120,8 +121,12 @@ impl Shared {
         self.count_all_blocked();
         self.unpark_all();
         // If all workers are away, a spare worker has to cancel the tasks that they wait for. If none can
-        // come, the monitor sees to it.
+        // come, the tasks are queued here: a worker that is back in its poll has its table for itself, and
+        // may then block without a word.
         self.fetch_strictly(Work::Task);
+        if self.lacks_spare(0) {
+            self.as_job(|| self.queue_lent());
+        }
         if self.config.is_pool { IntrusiveList::new() } else { blocking::close(self) }
     }
 
@@ -157,8 +162,9 @@ impl Shared {
     /// leaves before the tasks are visible again. Does nothing if all workers leave.
     pub fn as_job<R>(&self, f: impl FnOnce() -> R) -> Option<R> {
         let result = self.injected_jobs.try_begin().then(f);
-        if result.is_some() {
-            self.job_ended();
+        // As `job_ended`, but the monitor, which may be the caller, need not look again.
+        if result.is_some() && self.injected_jobs.end() {
+            self.unpark_workers();
         }
         result
     }
@@ -190,12 +196,16 @@ impl Shared {
         }
     }
 
-    /// Unparks every worker, so that it looks whether there is something left to do.
+    /// Unparks every worker, so that it looks whether there is something left to do, and the monitor.
     pub fn unpark_all(&self) {
+        self.unpark_workers();
+        self.monitor.parker.unpark(&self.driver);
+    }
+
+    fn unpark_workers(&self) {
         for processor in self.processors.iter() {
             processor.parker.unpark(&self.driver);
         }
-        self.monitor.parker.unpark(&self.driver);
     }
 
     /// `FinishTasks`, `ShutDriver`: a worker leaves, with its own count of references; see `reference.rs`.

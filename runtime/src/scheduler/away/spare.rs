@@ -114,6 +114,8 @@ impl Shared {
     fn spare_is_refused(&self, index: usize) {
         self.away.change(|table| table.refused(index));
         if self.lifecycle.has_begun() {
+            // All others may be blocked, and wait for tasks.
+            self.as_job(|| self.queue_lent());
             // The others may all have arrived, and wait for this worker. One of them has to look again.
             self.unpark_all();
         }

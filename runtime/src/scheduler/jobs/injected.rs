@@ -9,8 +9,8 @@
 //! A job may need every worker (`broadcast`), and a job that is spawned during the shutdown still runs. So
 //! the workers leave together (`lifecycle.rs`):
 //! ```text
-//! live   one word: the number of injected and detached jobs that have not ended; CLOSING, once the shutdown
-//!        has begun; CLOSED
+//! live   one word: the number of injected and detached jobs that have not ended, and of threads that count
+//!        as one; CLOSING, once the shutdown has begun; CLOSED
 //!
 //! CountJob      a job is pushed: live += 1, unless CLOSED
 //! UncountJob    it has ended: live -= 1; the last one, if CLOSING, unparks all
@@ -27,11 +27,11 @@
 //! `BeginClosing` could miss `UncountJob`.)
 //!
 //! `CloseJobs` looks whether work is visible *behind* its look at the number. So it sees what was queued by a
-//! job, or by the monitor, which counts as one (`Shared::as_job`), before `UncountJob`. The other way round,
-//! the monitor could claim the tasks of a table, then queue them between the two looks and end, and the
-//! workers would leave these tasks to the last of them, which cancels one after the other. If the monitor
-//! counts itself behind the look at the number, it finds nothing: all workers have arrived, and before that
-//! they have claimed all tables and emptied all queues.
+//! job, or by a thread that counts as one (`Shared::as_job`), mostly the monitor, before `UncountJob`. The
+//! other way round, that thread could claim the tasks of a table, then queue them between the two looks and
+//! end, and the workers would leave these tasks to the last of them, which cancels one after the other. If
+//! the thread counts itself behind the look at the number, it finds nothing: all workers have arrived, and
+//! before that they have claimed all tables and emptied all queues.
 //!
 //! `inject.rs` queues jobs and wakes workers for them, `run.rs` runs them.
 

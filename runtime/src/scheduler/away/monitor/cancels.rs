@@ -6,7 +6,7 @@ use crate::scheduler::shared::Shared;
 /// What the monitor remembers of such threads.
 #[derive(Debug, Default)]
 pub struct WatchedCancellers {
-    /// How many tables were lent when it last queued their tasks.
+    /// `Shared::away.lent()` when it last queued the tasks of lent tables.
     seen_lent: Option<usize>,
     started: u64,
     /// How many tasks they had taken at the last look.
@@ -24,8 +24,8 @@ impl WatchedCancellers {
         if !state.lifecycle.has_begun() || !state.lacks_spare(state.waiting()) {
             return;
         }
-        // A table that was lent before the shutdown began, or a moment ago, and whose worker waits for one of
-        // its tasks. Nobody else may have looked there since.
+        // When the shutdown began, a spare worker may have been there, and may have got stuck since. Then
+        // nobody has looked into the tables that were lent before.
         let lent = state.away.lent();
         if self.seen_lent.replace(lent) != Some(lent) {
             state.as_job(|| state.queue_lent());

@@ -69,8 +69,9 @@
 //! Relieve      tasks wait, and a worker is stuck: wake a worker that sleeps, the second time also if a
 //!              worker searches; if none sleeps, tell `away/mod.rs` which workers are away, and admit as many
 //!              spare workers as are needed and as tasks wait
-//! Cancel       tasks are to be cancelled after the shutdown has begun, a worker is lacking for them, and no
-//!              worker goes on: a thread that is started for them does it (`cancels.rs`)
+//! Cancel       after the shutdown has begun, a worker is lacking: queue the tasks of lent tables. If tasks
+//!              are queued and no worker goes on: a thread that is started for them cancels them
+//!              (`cancels.rs`)
 //! ShareJobs    jobs that any worker could run, and a worker sleeps or waits for a latch: the same
 //! Dismiss      a spare worker is not needed, and sleeps: it is woken, to rest
 //! Net          a task or an injected job is visible, a worker sleeps that could run it, none searches, and
@@ -78,8 +79,9 @@
 //!              ([`Monitor::missed_wakes`])
 //! ```
 //! `Rescue` steals like other thieves: from the ring by its protocol, from the slot by LifoSteal.
-//! So each task is taken once, whatever the worker does meanwhile, also if it was not stuck after all. **The
-//! monitor may be wrong about everything, and an error only costs a wake.** `Net` guards against errors in
+//! So each task is taken once, whatever the worker does meanwhile, also if it was not stuck after all. What it
+//! holds meanwhile, it makes visible again, and it counts as an injected job until then (`lifecycle.rs`).
+//! **The monitor may be wrong about everything, and an error only costs a wake.** `Net` guards against errors in
 //! the arguments of the other files. By these arguments it finds nothing, and tests assert that it has not.
 //!
 //! **How soon.** The monitor looks every [`WATCH`] while there is work, and every [`PRESS`] while work waits
