@@ -78,11 +78,11 @@
 //!              nothing has moved for [`MISSED`]: a wake was lost. It is made up for, and counted
 //!              ([`Monitor::missed_wakes`])
 //! ```
-//! `Rescue` steals like other thieves: from the ring by its protocol, from the slot by LifoSteal.
-//! So each task is taken once, whatever the worker does meanwhile, also if it was not stuck after all. What it
+//! `Rescue` steals like other thieves: from the ring by its protocol, from the slot by LifoSteal. So each task
+//! is taken once, whatever the worker does meanwhile, also if it was not stuck after all. What the monitor
 //! holds meanwhile, it makes visible again, and it counts as an injected job until then (`lifecycle.rs`).
-//! **The monitor may be wrong about everything, and an error only costs a wake.** `Net` guards against errors in
-//! the arguments of the other files. By these arguments it finds nothing, and tests assert that it has not.
+//! **The monitor may be wrong about everything, and an error only costs a wake.** `Net` guards against errors
+//! in the arguments of the other files. By these arguments it finds nothing, and tests assert that it has not.
 //!
 //! **How soon.** The monitor looks every [`WATCH`] while there is work, and every [`PRESS`] while work waits
 //! behind a still worker. After it had to act, it looks every [`URGENT`] for a while ([`ALERT`]). So it finds
