@@ -8,7 +8,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 use runtime::parallel::{ThreadPool, ThreadPoolBuilder, scope, spawn, spawn_broadcast, spawn_fifo};
-use support::{until, watchdog};
+use support::{LIMIT, until, watchdog};
 
 fn pool(threads: usize) -> ThreadPool {
     ThreadPoolBuilder::new().num_threads(threads).build().unwrap()
@@ -191,16 +191,24 @@ fn jobs_that_spawn_the_next_for_ever_starve_nothing_from_outside() {
             spawn(move || chain(goes_on));
         }
     }
-    let _watchdog = watchdog();
-    let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-    let goes_on = Arc::new(AtomicBool::new(true));
-    pool.spawn({
-        let goes_on = goes_on.clone();
-        move || chain(goes_on)
-    });
-    for i in 0..10 {
-        assert_eq!(pool.install(|| i), i);
-        assert_eq!(pool.broadcast(|_| i), [i]);
+    fn broadcasts(goes_on: Arc<AtomicBool>) {
+        if goes_on.load(SeqCst) {
+            spawn_broadcast(move |_| broadcasts(goes_on.clone()));
+        }
     }
-    goes_on.store(false, SeqCst);
+    let _watchdog = watchdog();
+    for begin in [chain, broadcasts] {
+        let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let goes_on = Arc::new(AtomicBool::new(true));
+        let first = goes_on.clone();
+        pool.spawn(move || begin(first));
+        for i in 0..10 {
+            let (tx, rx) = mpsc::channel();
+            pool.spawn(move || tx.send(i).unwrap());
+            assert_eq!(rx.recv_timeout(LIMIT).unwrap(), i);
+            assert_eq!(pool.install(|| i), i);
+            assert_eq!(pool.broadcast(|_| i), [i]);
+        }
+        goes_on.store(false, SeqCst);
+    }
 }

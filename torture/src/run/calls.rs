@@ -33,9 +33,11 @@ fn job(cx: &Cx, body: &Call) -> u64 {
     call(&cx, body)
 }
 
-/// Runs a call on the calling thread, or as a job if that thread is not one of the pool.
+/// Runs a call on the calling thread, or as a job if that thread is not one of the pool. A detached job may be
+/// run by the call that spawns it, if the pool has ended: on a thread without an index.
 fn here_or_job(cx: &Cx, body: &Call) -> u64 {
-    if cx.is_on_processor { call(cx, body) } else { job(cx, body) }
+    let is_here = cx.is_on_processor && parallel::current_thread_index().is_some();
+    if is_here { call(cx, body) } else { job(cx, body) }
 }
 
 fn run_op(cx: &Cx, this: &Call) -> u64 {

@@ -92,21 +92,24 @@ impl Worker {
         if is_extra {
             return false;
         }
-        let shared = self.shared();
-        // Alternately, because neither kind may keep the other waiting for ever.
-        let is_install_first = !self.was_install_first.get();
-        self.was_install_first.set(is_install_first);
-        let install = || shared.injected_jobs.take_install(Tag::NONE);
-        let broadcast = job_processor.broadcasts.pop_front();
-        let first = broadcast.or_else(|| if is_install_first { install() } else { None });
-        if first.is_none() {
-            if let Some(injected) = shared.injected_jobs.take_injected() {
-                self.run_injected(injected);
-                return true;
+        // In turns, because no kind may keep the others waiting for ever.
+        let first = self.first_kind.get();
+        self.first_kind.set((first + 1) % 3);
+        (first..first + 3).any(|kind| self.run_job_of_kind(job_processor, kind % 3))
+    }
+
+    fn run_job_of_kind(&self, job_processor: &OwnJobs, kind: usize) -> bool {
+        let injected_jobs = &self.shared().injected_jobs;
+        let job = match kind {
+            0 => job_processor.broadcasts.pop_front(),
+            1 => injected_jobs.take_install(Tag::NONE),
+            _ => {
+                let injected = injected_jobs.take_injected();
+                return injected.map(|injected| self.run_injected(injected)).is_some();
             }
-        }
+        };
         // SAFETY: (1) the job was just claimed.
-        first.or_else(install).map(|job| unsafe { self.run_job(job) }).is_some()
+        job.map(|job| unsafe { self.run_job(job) }).is_some()
     }
 
     fn run_injected(&self, injected: Injected) {

@@ -69,8 +69,8 @@ pub struct Worker {
     pub(super) turns_to_job: Cell<u32>,
     /// Tasks to run before the injector is looked at first.
     pub(in crate::scheduler) tasks_to_injector: Cell<u32>,
-    /// Whether an `install` went before the other injected jobs the last time.
-    pub(in crate::scheduler) was_install_first: Cell<bool>,
+    /// Which of the three kinds of jobs from other threads goes first the next time.
+    pub(in crate::scheduler) first_kind: Cell<usize>,
     /// Whether a slow task went before the injector the last time.
     pub(in crate::scheduler) was_slow_first: Cell<bool>,
     /// How many tasks in a row came from the LIFO slot.
@@ -160,7 +160,7 @@ impl Worker {
             has_yielded: Cell::new(false),
             turns_to_job: Cell::new(TURNS_TO_JOB),
             tasks_to_injector: Cell::new(state.config.global_queue_interval),
-            was_install_first: Cell::new(false),
+            first_kind: Cell::new(0),
             was_slow_first: Cell::new(false),
             lifo_streak: Cell::new(0),
             is_searching: Cell::new(false),
