@@ -369,7 +369,8 @@ impl Maker<'_> {
         let order = match b % 8 {
             0..=3 => Order::Lifo,
             4..=6 => Order::Fifo,
-            _ if self.on(Kind::Broadcast) => Order::Broadcast,
+            // In place of a runtime that has ended, the process-wide pool may run it: more often.
+            _ if self.on(Kind::Broadcast) && !ctx.maybe_in_place => Order::Broadcast,
             _ => Order::Lifo,
         };
         let wait = match b / 8 % 4 {
