@@ -176,18 +176,26 @@ fn a_call_that_blocks_when_the_shutdown_begins_may_wait_for_the_end_of_a_task() 
     let _watchdog = watchdog();
     for spares in [0, 512] {
         let runtime = builder(1).spare_workers(spares).build().unwrap();
-        let (begin, begun) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
         keep(&runtime, end);
-        runtime.spawn(async move {
-            task::block_in_place(|| {
-                begin.send(()).unwrap();
-                _ = ended.recv();
-            });
-        });
-        begun.recv_timeout(LIMIT).unwrap();
+        block_with(&runtime, &Arc::default(), ended);
         drop(runtime);
     }
+}
+
+/// Has a task block, announced, until the sender of `ended` is dropped, and hold `lock` meanwhile. Returns when
+/// it blocks.
+fn block_with(runtime: &Runtime, lock: &Arc<Mutex<()>>, ended: mpsc::Receiver<()>) {
+    let (begin, begun) = mpsc::channel();
+    let lock = lock.clone();
+    runtime.spawn(async move {
+        let _guard = lock.lock().unwrap();
+        task::block_in_place(|| {
+            begin.send(()).unwrap();
+            _ = ended.recv();
+        });
+    });
+    begun.recv_timeout(LIMIT).unwrap();
 }
 
 /// The only spare worker is in a poll when the shutdown begins. Then it waits, without a word, for a lock that
@@ -197,20 +205,11 @@ fn a_call_that_blocks_beside_a_spare_worker_may_wait_for_the_end_of_a_task() {
     let _watchdog = watchdog();
     for spares in [1, 512] {
         let runtime = builder(1).spare_workers(spares).build().unwrap();
-        let (begin, begun) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
         keep(&runtime, end);
         let lock = Arc::new(Mutex::new(()));
-        let needed = lock.clone();
-        runtime.spawn(async move {
-            let _guard = lock.lock().unwrap();
-            task::block_in_place(|| {
-                begin.send(()).unwrap();
-                _ = ended.recv();
-            });
-        });
-        begun.recv_timeout(LIMIT).unwrap();
-        end_beside(runtime, move || drop(needed.lock().unwrap()));
+        block_with(&runtime, &lock, ended);
+        end_beside(runtime, move || drop(lock.lock().unwrap()));
     }
 }
 
@@ -237,30 +236,20 @@ fn a_call_that_blocks_may_wait_for_a_task_of_a_worker_that_is_back() {
     for spares in [0, 512] {
         let runtime = builder(2).spare_workers(spares).build().unwrap();
         let (begin, begun) = mpsc::channel();
-        let (give, given) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         let (end, is_over) = mpsc::channel::<()>();
         let lock = Arc::new(Mutex::new(()));
-        let (needed, begin_first) = (lock.clone(), begin.clone());
+        let needed = lock.clone();
         runtime.spawn(async move {
-            give.send(wait_here(&Handle::current()).await).unwrap();
+            let ended = wait_here(&Handle::current()).await;
             task::block_in_place(|| {
-                begin_first.send(()).unwrap();
+                begin.send(ended.into_inner().unwrap()).unwrap();
                 _ = released.recv();
             });
             drop(needed.lock().unwrap());
-        });
-        begun.recv_timeout(LIMIT).unwrap();
-        let ended = given.recv_timeout(LIMIT).unwrap();
-        runtime.spawn(async move {
-            let _guard = lock.lock().unwrap();
-            task::block_in_place(|| {
-                begin.send(()).unwrap();
-                _ = ended.lock().unwrap().recv();
-            });
             drop(end);
         });
-        begun.recv_timeout(LIMIT).unwrap();
+        block_with(&runtime, &lock, begun.recv_timeout(LIMIT).unwrap());
         runtime.shutdown_background();
         drop(release);
         assert_eq!(is_over.recv_timeout(LIMIT), Err(mpsc::RecvTimeoutError::Disconnected));

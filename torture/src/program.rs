@@ -172,7 +172,7 @@ pub enum DropKind {
 
 /// How a task waits for the destructor of another one, once the shutdown has begun unless said otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum EnderKind {
+pub enum WaiterKind {
     /// In `block_in_place`.
     InPlace,
     /// In `block_in_place`, and from the start.
@@ -183,20 +183,22 @@ pub enum EnderKind {
     Install(PoolId),
 }
 
-impl EnderKind {
+impl WaiterKind {
     /// Whether it may hold a lock meanwhile: it runs nothing else.
     pub fn may_lock(self) -> bool {
-        matches!(self, EnderKind::InPlace | EnderKind::Early)
+        matches!(self, WaiterKind::InPlace | WaiterKind::Early)
     }
 }
 
 /// A task that is in its poll until the shutdown has begun, and waits for the destructor of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ender {
+pub struct Waiter {
     /// How it waits.
-    pub kind: EnderKind,
+    pub kind: WaiterKind,
     /// The task.
     pub other: usize,
+    /// Whether it holds the lock of the operation meanwhile. Then no task's destructor takes it.
+    pub holds_lock: bool,
 }
 
 /// Tasks that wait for ever, and closures that wait for a thread, with destructors that block.
@@ -209,9 +211,7 @@ pub struct Drops {
     pub has_holder: bool,
     /// Tasks that wait for the others in polls. If `time` is over before the shutdown begins, they do not,
     /// unless they have waited from the start.
-    pub enders: Vec<Ender>,
-    /// Whether the first of the enders holds the lock while it waits. Then no task's destructor takes it.
-    pub is_locked: bool,
+    pub waiters: Vec<Waiter>,
     /// Closures that sleep for `time`, so many that those behind them are queued.
     pub sleepers: usize,
     /// Closures behind the sleepers. If one is not run, its destructor takes the lock.

@@ -180,7 +180,7 @@ impl Writer<'_> {
                 self.head(id, &text, none)
             }
             AsyncOp::Drops { rt, drops } => {
-                let Drops { kept, has_holder, enders, is_locked, sleepers, closures, time } = drops;
+                let Drops { kept, has_holder, waiters, sleepers, closures, time } = drops;
                 self.head(id, &format!("{}: spawn tasks that wait for ever", pool(*rt)), |w| {
                     for (task, kind) in kept.iter().enumerate() {
                         w.line(None, &format!("destructor of {task}: {kind:?}"))?;
@@ -194,8 +194,8 @@ impl Writer<'_> {
                     if *has_holder {
                         w.line(None, &format!("a holder of the lock, for {time} µs"))?;
                     }
-                    for (i, Ender { kind, other }) in enders.iter().enumerate() {
-                        let lock = if *is_locked && i == 0 { ", and holds the lock" } else { "" };
+                    for Waiter { kind, other, holds_lock } in waiters {
+                        let lock = if *holds_lock { ", and holds the lock" } else { "" };
                         w.line(None, &format!("waits for destructor {other}: {kind:?}{lock}"))?;
                     }
                     Ok(())

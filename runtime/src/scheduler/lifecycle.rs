@@ -35,9 +35,9 @@
 //! cancels none. If a worker is lacking for them, because no spare worker can come, the monitor queues those
 //! of the lent tables, and has a thread cancel what is queued, and the next one if that thread is stuck in a
 //! destructor (`away/monitor/cancels.rs`). If the system refuses the thread, too, the tasks wait, and the
-//! monitor tries again. Rejected: to claim a whole
-//! table and cancel one task after the other, because no other thread can cancel those that come behind the
-//! first; and to cancel tasks on the stack that blocks. Two cases are left:
+//! monitor tries again. Rejected: to claim a whole table and cancel one task after the other, because no
+//! other thread can cancel those that come behind the first; and to cancel tasks on the stack that blocks.
+//! Two cases are left:
 //! - A worker that blocks without a word keeps its own table, because it works there without a lock. So a
 //!   destructor that waits for another task has to announce it (`block_in_place`).
 //! - The tasks of `FinishTasks` are cancelled one after the other. Foreign threads have woken them when all
@@ -196,12 +196,13 @@ impl Shared {
         }
     }
 
-    /// Unparks every worker, so that it looks whether there is something left to do, and the monitor.
+    /// As [`unpark_workers`](Self::unpark_workers), and unparks the monitor.
     pub fn unpark_all(&self) {
         self.unpark_workers();
         self.monitor.parker.unpark(&self.driver);
     }
 
+    /// Unparks every worker, so that it looks whether there is something left to do.
     fn unpark_workers(&self) {
         for processor in self.processors.iter() {
             processor.parker.unpark(&self.driver);

@@ -23,10 +23,10 @@ impl Maker<'_> {
         let (b, c) = (at.b(), at.c());
         let mut kept = self.kept(rt, b, c);
         let has_holder = b / 8 % 2 == 1 && self.on(Kind::Unmarked) && self.is_multi(rt);
-        let enders = self.enders(at, ctx, rt, kept.len());
-        let is_locked = b / 64 % 2 == 1 && enders.first().is_some_and(|ender| ender.kind.may_lock());
-        let locks = |kind: &&mut DropKind| matches!(kind, DropKind::Locks | DropKind::Holds);
-        if is_locked {
+        let mut waiters = self.waiters(at, ctx, rt, kept.len());
+        if let Some(waiter) = waiters.first_mut().filter(|waiter| b / 64 % 2 == 1 && waiter.kind.may_lock()) {
+            waiter.holds_lock = true;
+            let locks = |kind: &&mut DropKind| matches!(kind, DropKind::Locks | DropKind::Holds);
             kept.iter_mut().filter(locks).for_each(|kind| *kind = DropKind::Plain);
         }
         let queues = b / 16 % 2 == 1 && self.on(Kind::Blocking);
@@ -37,7 +37,7 @@ impl Maker<'_> {
             _ => (0, 0),
         };
         let time = 200 + micros(c) / 2;
-        let drops = Drops { kept, has_holder, enders, is_locked, sleepers, closures, time };
+        let drops = Drops { kept, has_holder, waiters, sleepers, closures, time };
         Some((AsyncOp::Drops { rt, drops }, Set::of(rt, Of::Poll)))
     }
 
@@ -64,7 +64,7 @@ impl Maker<'_> {
     }
 
     /// Tasks that wait for the destructors.
-    fn enders(&mut self, at: At, ctx: &Ctx, rt: PoolId, kept: usize) -> Vec<Ender> {
+    fn waiters(&mut self, at: At, ctx: &Ctx, rt: PoolId, kept: usize) -> Vec<Waiter> {
         let (a, c) = (usize::from(at.a()), usize::from(at.c()));
         if !self.on(Kind::Unmarked) || !self.on(Kind::InPlace) || !self.is_multi(rt) {
             return Vec::new();
@@ -72,23 +72,23 @@ impl Maker<'_> {
         // The main thread ends it, whatever waits.
         let may_be_early = self.ends_by_time && rt == RUNTIME;
         let task = self.task(ctx, rt);
-        let ender = |i: usize| {
+        let waiter = |i: usize| {
             let pools = &ctx.threads;
             let (kind, needs) = match (a / 16 + i + c) % 4 {
-                0 => (EnderKind::InPlace, Set::NONE),
-                1 if may_be_early => (EnderKind::Early, Set::NONE),
-                1 => (EnderKind::InPlace, Set::NONE),
+                0 => (WaiterKind::InPlace, Set::NONE),
+                1 if may_be_early => (WaiterKind::Early, Set::NONE),
+                1 => (WaiterKind::InPlace, Set::NONE),
                 2 if self.on(Kind::Installs) && !pools.is_empty() => {
                     let pool = pools[(a + i) % pools.len()];
-                    (EnderKind::Install(pool), self.sent(&task, pool).1)
+                    (WaiterKind::Install(pool), self.sent(&task, pool).1)
                 }
-                _ => (EnderKind::Join, self.fork(&task).1),
+                _ => (WaiterKind::Join, self.fork(&task).1),
             };
-            (Ender { kind, other: (c + i) % kept }, needs)
+            (Waiter { kind, other: (c + i) % kept, holds_lock: false }, needs)
         };
-        let (enders, needs): (Vec<_>, Vec<_>) = (0..a / 4 % 4).map(ender).unzip();
+        let (waiters, needs): (Vec<_>, Vec<_>) = (0..a / 4 % 4).map(waiter).unzip();
         let holds = self.waiting(&task);
         needs.into_iter().for_each(|needs| _ = self.wait(at, ctx, holds, needs));
-        enders
+        waiters
     }
 }

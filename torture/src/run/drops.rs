@@ -21,7 +21,6 @@ use crate::program::*;
 const TICK: Duration = Duration::from_micros(50);
 /// How often the operation yields at most until its tasks wait.
 const YIELDS: usize = 10;
-
 /// How long the first closure of a `join` waits at most until another worker has stolen the second.
 const THEFT: Duration = Duration::from_millis(1);
 
@@ -125,8 +124,8 @@ pub async fn spawn(cx: &Cx, handle: &Handle, drops: &Drops) {
     });
     for (task, &kind) in drops.kept.iter().enumerate() {
         let group = group.clone();
-        let (handle_of_task, _token) = (handle.clone(), cx.token());
-        let mut value = Kept { group, task, kind, is_polled: false, handle: handle_of_task, _token };
+        let mut value =
+            Kept { group, task, kind, is_polled: false, handle: handle.clone(), _token: cx.token() };
         drop(handle.spawn(async move {
             value.is_polled = true;
             value.group.begun.fetch_add(1, SeqCst);
@@ -163,22 +162,21 @@ pub async fn spawn(cx: &Cx, handle: &Handle, drops: &Drops) {
             hold(&group, &inner, time);
         }));
     }
-    for (i, &ender) in drops.enders.iter().enumerate() {
-        let holds_lock = drops.is_locked && i == 0;
+    for &waiter in &drops.waiters {
         let (cx, inner, time, group) = (cx.clone(), handle.clone(), micros(drops.time), group.clone());
         let token = cx.token();
         drop(handle.spawn(async move {
             let _token = token;
-            if ender.kind == EnderKind::Early || begins_shutdown(&inner, time) {
-                let _guard = holds_lock.then(|| lock(&group.lock));
-                wait_for(&cx, &group, ender);
+            if waiter.kind == WaiterKind::Early || sees_shutdown(&inner, time) {
+                let _guard = waiter.holds_lock.then(|| lock(&group.lock));
+                wait_for(&cx, &group, waiter);
             }
         }));
     }
 }
 
 /// Blocks until the shutdown has begun, but no longer than `limit`, and returns whether it has.
-fn begins_shutdown(handle: &Handle, limit: Duration) -> bool {
+fn sees_shutdown(handle: &Handle, limit: Duration) -> bool {
     let end = Instant::now() + limit;
     loop {
         // Such a task is finished only if it is cancelled.
@@ -198,17 +196,17 @@ fn begins_shutdown(handle: &Handle, limit: Duration) -> bool {
 /// blocking call.
 fn hold(group: &Group, handle: &Handle, limit: Duration) {
     let _guard = lock(&group.lock);
-    begins_shutdown(handle, limit);
+    sees_shutdown(handle, limit);
     block_in_place(|| thread::sleep(TICK));
 }
 
 /// Waits in a poll for the destructor of a task, which runs while the runtime ends.
-fn wait_for(cx: &Cx, group: &Group, ender: Ender) {
-    let wait = || group.wait(ender.other);
-    match ender.kind {
-        EnderKind::InPlace | EnderKind::Early => block_in_place(wait),
-        EnderKind::Install(pool) => cx.threads(pool).install(wait),
-        EnderKind::Join => {
+fn wait_for(cx: &Cx, group: &Group, waiter: Waiter) {
+    let wait = || group.wait(waiter.other);
+    match waiter.kind {
+        WaiterKind::InPlace | WaiterKind::Early => block_in_place(wait),
+        WaiterKind::Install(pool) => cx.threads(pool).install(wait),
+        WaiterKind::Join => {
             let is_begun = AtomicBool::new(false);
             let first = || {
                 let end = Instant::now() + THEFT;

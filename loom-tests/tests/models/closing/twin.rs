@@ -102,16 +102,16 @@ impl Word for Twin {
             }
             Some(Fault::LooksAtTheQueueFirst) => is_idle() && self.close(),
             Some(Fault::LooksAtNoQueue) => self.close(),
-            Some(Fault::ClosesRelaxed) => self.is_over([Relaxed; 2], is_idle),
-            Some(Fault::LooksRelaxed) => self.is_over([Relaxed, Acquire], is_idle),
-            _ => self.is_over([Acquire; 2], is_idle),
+            Some(Fault::ClosesRelaxed) => self.close_in_order([Relaxed; 2], is_idle),
+            Some(Fault::LooksRelaxed) => self.close_in_order([Relaxed, Acquire], is_idle),
+            _ => self.close_in_order([Acquire; 2], is_idle),
         }
     }
 }
 
 impl Twin {
     /// `CloseJobs` in the right order.
-    fn is_over(&self, [look, close]: [Ordering; 2], is_idle: impl FnOnce() -> bool) -> bool {
+    fn close_in_order(&self, [look, close]: [Ordering; 2], is_idle: impl FnOnce() -> bool) -> bool {
         let now = self.live.load(look);
         if now != self.closing() || !is_idle() {
             return now & CLOSED != 0;

@@ -9,6 +9,9 @@ use crate::scheduler::job_processor::JobProcessor;
 use crate::scheduler::owner::OwnJobs;
 use crate::scheduler::worker::Worker;
 
+/// The kinds of jobs from other threads.
+const KINDS: usize = 3;
+
 impl OwnJobs {
     /// Publishes the child jobs that lie here, and wakes other workers for them, because this thread is about
     /// to block.
@@ -94,10 +97,12 @@ impl Worker {
         }
         // In turns, because no kind may keep the others waiting for ever.
         let first = self.first_kind.get();
-        self.first_kind.set((first + 1) % 3);
-        (first..first + 3).any(|kind| self.run_job_of_kind(job_processor, kind % 3))
+        self.first_kind.set((first + 1) % KINDS);
+        (first..first + KINDS).any(|kind| self.run_job_of_kind(job_processor, kind % KINDS))
     }
 
+    /// Runs a job from other threads: 0 a broadcast, 1 an `install`, 2 another injected job. Returns whether
+    /// there was one.
     fn run_job_of_kind(&self, job_processor: &OwnJobs, kind: usize) -> bool {
         let injected_jobs = &self.shared().injected_jobs;
         let job = match kind {

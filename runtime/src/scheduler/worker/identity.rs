@@ -69,7 +69,7 @@ pub struct Worker {
     pub(super) turns_to_job: Cell<u32>,
     /// Tasks to run before the injector is looked at first.
     pub(in crate::scheduler) tasks_to_injector: Cell<u32>,
-    /// Which of the three kinds of jobs from other threads goes first the next time.
+    /// Which kind of jobs from other threads goes first the next time; see `jobs/run.rs`.
     pub(in crate::scheduler) first_kind: Cell<usize>,
     /// Whether a slow task went before the injector the last time.
     pub(in crate::scheduler) was_slow_first: Cell<bool>,

@@ -3,7 +3,7 @@
 
 use crate::scheduler::shared::Shared;
 
-/// What the monitor remembers of such threads.
+/// What the monitor remembers of the lent tables and of these threads.
 #[derive(Debug, Default)]
 pub struct WatchedCancellers {
     /// `Shared::away.lent()` when it last queued the tasks of lent tables.
@@ -24,8 +24,8 @@ impl WatchedCancellers {
         if !state.lifecycle.has_begun() || !state.lacks_spare(state.waiting()) {
             return;
         }
-        // When the shutdown began, a spare worker may have been there, and may have got stuck since. Then
-        // nobody has looked into the tables that were lent before.
+        // When the shutdown began, a spare worker may have been there, and may have got stuck since. Then no
+        // worker has looked into the tables that were lent before.
         let lent = state.away.lent();
         if self.seen_lent.replace(lent) != Some(lent) {
             state.as_job(|| state.queue_lent());
