@@ -257,9 +257,12 @@ pub fn run(w: &Arc<World>, at_rest: AtRest, phase: Phase) {
     // background.
     phase("left: closures and futures");
     until(|| w.tokens.live() == 0);
-    // The wakers that came since: they may hold a runtime.
+    // Wakers that come meanwhile may hold a runtime. Without another reference to the world no more come.
+    until(|| {
+        wake_late(w);
+        Arc::strong_count(w) == 1
+    });
     wake_late(w);
-    until(|| Arc::strong_count(w) == 1);
     phase("left: threads");
     until(|| process::threads() <= at_rest.threads);
     // A runtime that was ended in the background may have missed a wake since.
@@ -279,6 +282,9 @@ pub fn run(w: &Arc<World>, at_rest: AtRest, phase: Phase) {
 fn wake_late(w: &World) {
     let mut late = std::mem::take(&mut *lock(&w.late));
     late.append(&mut lock(&w.kept));
+    if late.is_empty() {
+        return;
+    }
     late.iter().for_each(std::task::Waker::wake_by_ref);
     let wakes = thread::Builder::new().name("later".into()).spawn(move || {
         late.into_iter().for_each(std::task::Waker::wake);
