@@ -5,8 +5,11 @@
 //! The second try sees what came meanwhile. What comes later finds the waker.
 
 use std::mem;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::thread;
 
+use crate::coop;
 use crate::loom::sync::Mutex;
 use crate::util::unwind::run_quietly;
 
@@ -102,17 +105,71 @@ impl<T> Users<T> {
     }
 }
 
-/// Wakes all wakers. A panic of a waker does not end the calling thread.
+/// Wakes all wakers, for a thread on which the other users rely. A foreign waker may block, so each is called
+/// on a thread of its own. If the system refuses that thread, the waker is called here. A panic of a waker
+/// does not end the calling thread.
 pub fn wake_all(wakers: Vec<Waker>) {
     for waker in wakers {
-        run_quietly(|| waker.wake());
+        if coop::is_of_task(&waker) {
+            run_quietly(|| waker.wake());
+        } else if !coop::wake_if_harmless(&waker) {
+            wake_elsewhere(waker);
+        }
+    }
+}
+
+#[cold]
+fn wake_elsewhere(waker: Waker) {
+    // Taken out by one thread, so that no destructor runs on the other.
+    let waker = Arc::new(Mutex::new(Some(waker)));
+    let wake = || {
+        let waker = waker.clone();
+        move || {
+            let waker = waker.lock().take();
+            run_quietly(|| waker.into_iter().for_each(Waker::wake));
+        }
+    };
+    if thread::Builder::new().name("runtime-waker".into()).spawn(wake()).is_err() {
+        wake()();
     }
 }
 
 #[cfg(all(test, not(loom)))]
 pub mod tests {
     use std::ptr::null;
-    use std::task::{RawWakerVTable, Waker};
+    use std::sync::{Arc, Barrier};
+    use std::task::{RawWakerVTable, Wake, Waker};
+
+    /// Where a waker waits.
+    pub struct Gate {
+        arrival: Barrier,
+        exit: Barrier,
+    }
+
+    impl Gate {
+        /// Waits until the waker has been called.
+        pub fn await_arrival(&self) {
+            self.arrival.wait();
+        }
+
+        /// Lets the waker go on.
+        pub fn open(&self) {
+            self.exit.wait();
+        }
+    }
+
+    impl Wake for Gate {
+        fn wake(self: Arc<Self>) {
+            self.arrival.wait();
+            self.exit.wait();
+        }
+    }
+
+    /// A waker that blocks until the gate is opened.
+    pub fn waker_that_blocks() -> (Waker, Arc<Gate>) {
+        let gate = Arc::new(Gate { arrival: Barrier::new(2), exit: Barrier::new(2) });
+        (Waker::from(gate.clone()), gate)
+    }
 
     /// A waker whose `clone` panics with "no clones".
     pub fn waker_that_cannot_be_cloned() -> Waker {

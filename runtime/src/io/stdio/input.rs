@@ -20,6 +20,9 @@
 //!              there is none, start one                     take all wakers; unlock; wake
 //!   Register   the handle's waker; Pending
 //! ```
+//! Foreign wakers are called on threads of their own (`locked.rs`): one that blocks would keep the thread from
+//! the next demand.
+//!
 //! # No handle waits in vain
 //! **While a handle waits, bytes are wanted, and there is a thread on its way to `Deposit`.** `Demand` makes
 //! both true, in the step in which the handle begins to wait (`locked.rs`). Only `Deposit` ends the first.
@@ -37,7 +40,7 @@ use crate::coop;
 use crate::io::ReadBuf;
 use crate::io::locked::{Users, poll_locked, wake_all};
 use crate::loom::sync::{Condvar, Mutex};
-use crate::util::unwind::FirstPanic;
+use crate::util::unwind::{FirstPanic, run_quietly};
 
 /// How long the thread stays when no bytes are wanted.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -142,7 +145,8 @@ impl Input {
         state.wanted = 0;
         let wakers = state.handles.take_wakers();
         drop(state);
-        wake_all(wakers);
+        // The caller is inside of a poll, and no other handle relies on it.
+        wakers.into_iter().for_each(|waker| run_quietly(|| waker.wake()));
     }
 
     /// The life of the thread: calls `read` for bytes that are wanted, until none have been wanted for some

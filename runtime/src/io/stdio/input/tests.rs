@@ -6,7 +6,7 @@ use std::task::{Wake, Waker};
 use std::thread;
 
 use super::*;
-use crate::io::locked::tests::waker_that_cannot_be_cloned;
+use crate::io::locked::tests::{waker_that_blocks, waker_that_cannot_be_cloned};
 use crate::util::unwind::catch;
 
 /// An input with a thread that reads what a test sends.
@@ -138,4 +138,20 @@ fn a_thread_that_is_refused_is_asked_for_again() {
         }
     }
     assert_eq!(buf.filled(), [7]);
+}
+
+#[test]
+fn a_waker_that_blocks_keeps_no_other_handle_from_its_input() {
+    let mut sent = Sent::new();
+    let (a, b) = (sent.input.enter(), sent.input.enter());
+    let (waker, gate) = waker_that_blocks();
+    sent.waker = waker;
+    assert!(sent.poll(a, 8).is_pending());
+    sent.sender.send(Ok(b"first".to_vec())).unwrap();
+    gate.await_arrival();
+    sent.waker = Waker::noop().clone();
+    assert_eq!(sent.read(a, 8).unwrap(), b"first");
+    sent.sender.send(Ok(b"second".to_vec())).unwrap();
+    assert_eq!(sent.read(b, 8).unwrap(), b"second");
+    gate.open();
 }

@@ -2,7 +2,7 @@ use std::io::ErrorKind;
 use std::task::Waker;
 
 use super::*;
-use crate::io::locked::tests::waker_that_cannot_be_cloned;
+use crate::io::locked::tests::{waker_that_blocks, waker_that_cannot_be_cloned};
 use crate::util::unwind::catch;
 
 /// Writes for a handle that need not wait. Returns whether a drain was to be pushed.
@@ -138,4 +138,22 @@ fn a_character_is_not_cut() {
     assert_eq!(whole_characters("éé".as_bytes(), 3), 2);
     assert_eq!(whole_characters(&[0x80; 9], 5), 5, "no text");
     assert_eq!(whole_characters(b"abcdef", 5), 5);
+}
+
+#[test]
+fn a_waker_that_blocks_keeps_no_drain_from_its_work() {
+    let output = Output::new();
+    let (a, b) = (output.enter(), output.enter());
+    write(&output, a, b"word").unwrap();
+    drain(&output, &[Ok(false)]);
+    let (waker, gate) = waker_that_blocks();
+    let mut is_pushed = false;
+    let cx = &mut Context::from_waker(&waker);
+    assert!(output.poll_flush(cx, (a, 0), || is_pushed = true).is_pending());
+    assert!(is_pushed);
+    assert_eq!(drain(&output, &[]), [(String::new(), true)]);
+    gate.await_arrival();
+    assert!(flush(&output, a).is_ready());
+    assert!(write(&output, b, b"next").unwrap(), "the drain has ended");
+    gate.open();
 }
