@@ -102,10 +102,16 @@ impl Shared {
     pub fn post_child_job(&self) {
         // Mostly all workers are busy, and have seen a post already.
         if self.idle.is_job_news(|| self.extra()) {
-            self.idle.post_job();
-            if !self.fetch(Work::Job) {
-                self.samplers.wake(self);
-            }
+            self.post_job_news();
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn post_job_news(&self) {
+        self.idle.post_job();
+        if !self.fetch(Work::Job) {
+            self.samplers.wake(self);
         }
     }
 
