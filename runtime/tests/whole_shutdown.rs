@@ -228,31 +228,90 @@ fn a_call_that_blocks_may_wait_for_the_end_of_a_task_while_threads_are_refused()
     end_beside(runtime, move || _ = task::block_in_place(|| ended.recv().unwrap_err()));
 }
 
-/// Both workers are blocked when the shutdown begins. One of them comes back at once, and waits, without a
-/// word, for a lock that the other one holds.
+/// Both workers are blocked when the shutdown begins. One of them comes back at once, before a spare worker has
+/// come, and waits, without a word, for a lock that the other one holds.
 #[test]
 fn a_call_that_blocks_may_wait_for_a_task_of_a_worker_that_is_back() {
     let _watchdog = watchdog();
     for spares in [0, 512] {
-        let runtime = builder(2).spare_workers(spares).build().unwrap();
+        let late = Arc::new(Late::default());
+        let hook = late.clone();
+        let mut builder = builder(2);
+        let runtime = builder.spare_workers(spares).on_thread_start(move || hook.pass()).build().unwrap();
         let (begin, begun) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         let (end, is_over) = mpsc::channel::<()>();
         let lock = Arc::new(Mutex::new(()));
-        let needed = lock.clone();
+        let (needed, back) = (lock.clone(), late.clone());
         runtime.spawn(async move {
             let ended = wait_here(&Handle::current()).await;
             task::block_in_place(|| {
                 begin.send(ended.into_inner().unwrap()).unwrap();
                 _ = released.recv();
             });
+            back.is_over.store(true, SeqCst);
             drop(needed.lock().unwrap());
             drop(end);
         });
         block_with(&runtime, &lock, begun.recv_timeout(LIMIT).unwrap());
+        late.has_begun.store(true, SeqCst);
         runtime.shutdown_background();
         drop(release);
         assert_eq!(is_over.recv_timeout(LIMIT), Err(mpsc::RecvTimeoutError::Disconnected));
+    }
+}
+
+/// The same, with a latch in the place of the call that blocks.
+#[test]
+fn a_call_that_blocks_may_wait_for_a_task_of_a_worker_that_is_back_from_a_latch() {
+    let _watchdog = watchdog();
+    for spares in [0, 512] {
+        let late = Arc::new(Late::default());
+        let hook = late.clone();
+        let mut builder = builder(2);
+        let runtime = builder.spare_workers(spares).on_thread_start(move || hook.pass()).build().unwrap();
+        let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+        let (begin, begun) = mpsc::channel();
+        let is_released = Arc::new(AtomicBool::new(false));
+        let (end, is_over) = mpsc::channel::<()>();
+        let lock = Arc::new(Mutex::new(()));
+        let (needed, back, release) = (lock.clone(), late.clone(), is_released.clone());
+        runtime.spawn(async move {
+            let ended = wait_here(&Handle::current()).await;
+            pool.install(|| {
+                begin.send(ended.into_inner().unwrap()).unwrap();
+                // Awake, so that the latch is set before the worker notices the shutdown.
+                while !is_released.load(SeqCst) {
+                    thread::yield_now();
+                }
+            });
+            back.is_over.store(true, SeqCst);
+            drop(needed.lock().unwrap());
+            drop(end);
+        });
+        block_with(&runtime, &lock, begun.recv_timeout(LIMIT).unwrap());
+        let metrics = runtime.metrics();
+        // The other one blocks, and does not sleep.
+        until("a worker sleeps on the latch", || (0..2).any(|i| metrics.worker_park_unpark_count(i) % 2 == 1));
+        late.has_begun.store(true, SeqCst);
+        runtime.shutdown_background();
+        release.store(true, SeqCst);
+        assert_eq!(is_over.recv_timeout(LIMIT), Err(mpsc::RecvTimeoutError::Disconnected));
+    }
+}
+
+/// Threads that start late: once it has begun, until it is over.
+#[derive(Default)]
+struct Late {
+    has_begun: AtomicBool,
+    is_over: AtomicBool,
+}
+
+impl Late {
+    fn pass(&self) {
+        if self.has_begun.load(SeqCst) {
+            until("the threads may start", || self.is_over.load(SeqCst));
+        }
     }
 }
 

@@ -77,7 +77,8 @@
 //! A table that is lent while a worker blocks or waits for a latch (`owned.rs`) may hold tasks that have to
 //! be cancelled. So a worker that lends the table after the shutdown has begun queues those tasks for others
 //! ([`Shared::queue_lent`]). If the table was lent before, a worker that winds down does it. If a worker is
-//! lacking for that, the thread that begins the shutdown does it, or later the monitor.
+//! lacking for that, the thread that begins the shutdown does it, or later the monitor. The worker that comes
+//! back does it, too, because a spare worker may still be on its way ([`Worker::queue_if_ending`]).
 //!
 //! The thread that ended the runtime waits for the other threads, if it may wait: [`Exit`]. If some threads
 //! have not gone in time, `unfinished.rs` reports what keeps them.
@@ -121,8 +122,7 @@ impl Shared {
         self.count_all_blocked();
         self.unpark_all();
         // If all workers are away, a spare worker has to cancel the tasks that they wait for. If none can
-        // come, the tasks are queued here: a worker that is back in its poll has its table for itself, and
-        // may then block without a word.
+        // come, the tasks are queued here.
         self.fetch_strictly(Work::Task);
         if self.lacks_spare(0) {
             self.as_job(|| self.queue_lent());

@@ -181,6 +181,9 @@ impl OwnJobs {
             }
         });
         self.waits.set(self.waits.get() - 1);
+        if let Host::Owner(worker) = host {
+            worker.queue_if_ending();
+        }
     }
 
     /// Whether a waiter on this job processor takes child jobs of other workers. It does not on top of

@@ -31,6 +31,7 @@ impl Worker {
         }
         self.away.set(0);
         self.take_table_back();
+        self.queue_if_ending();
         true
     }
 
@@ -69,6 +70,7 @@ impl Worker {
             self.table.set(Some(self.index));
         } else if !self.is_marked() {
             self.take_table_back();
+            self.queue_if_ending();
         }
         self.away.set(self.away.get() & !BLOCKED);
         is_counted
@@ -108,6 +110,14 @@ impl Worker {
         // SAFETY: (1) this thread is the worker of its table, and `table` is `None` while the table is lent.
         let (idle, _) = unsafe { self.shared().owned.claim_idle(self.table()) };
         self.shared().queue_to_cancel(idle);
+    }
+
+    /// The worker is back in a poll or a job, which may block without a word. If the shutdown has begun
+    /// meanwhile, queues what waits in the worker's table: the others may not have looked while it was lent.
+    pub(in crate::scheduler) fn queue_if_ending(&self) {
+        if self.table().is_some() && self.shared().lifecycle.has_begun() {
+            self.queue_idle();
+        }
     }
 
     pub(in crate::scheduler) fn take_table_back(&self) {
