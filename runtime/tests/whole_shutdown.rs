@@ -292,7 +292,9 @@ fn a_call_that_blocks_may_wait_for_a_task_of_a_worker_that_is_back_from_a_latch(
         block_with(&runtime, &lock, begun.recv_timeout(LIMIT).unwrap());
         let metrics = runtime.metrics();
         // The other one blocks, and does not sleep.
-        until("a worker sleeps on the latch", || (0..2).any(|i| metrics.worker_park_unpark_count(i) % 2 == 1));
+        until("a worker sleeps on the latch", || {
+            (0..2).any(|i| metrics.worker_park_unpark_count(i) % 2 == 1)
+        });
         late.has_begun.store(true, SeqCst);
         runtime.shutdown_background();
         release.store(true, SeqCst);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use super::deadlock::DeadlockHandler;
@@ -114,12 +114,26 @@ impl Config {
         start(MONITOR_NAME.to_owned(), None, self.unpinned(Box::new(main)))
     }
 
-    /// Starts a thread for a call of foreign code. It has a name of its own and the default stack size.
+    /// Starts a thread for a call of foreign code. It has a name of its own. Its stack has the size that the
+    /// user chose for such code, or the default size if the system refuses the larger one.
     ///
     /// # Errors
-    /// The system's error if it refuses the thread.
+    /// The system's error if it refuses the thread. `main` was dropped by then.
     pub fn start_helper(&self, main: impl FnOnce() + Send + 'static) -> io::Result<thread::JoinHandle<()>> {
-        start(HELPER_NAME.to_owned(), None, self.unpinned(Box::new(main)))
+        let start = |size, main| start(HELPER_NAME.to_owned(), size, self.unpinned(main));
+        let Some(size) = self.thread_stack_size else {
+            return start(None, Box::new(main));
+        };
+        // Shared, so that it is still there after a refusal.
+        let main = Arc::new(Mutex::new(Some(main)));
+        let run = || -> Box<dyn FnOnce() + Send> {
+            let main = main.clone();
+            Box::new(move || {
+                let main = main.lock().unwrap_or_else(PoisonError::into_inner).take();
+                main.into_iter().for_each(|main| main());
+            })
+        };
+        start(Some(size), run()).or_else(|_| start(None, run()))
     }
 
     /// Wraps `main` for a thread that the calling thread starts. The new thread does not stay on the one CPU
@@ -162,4 +176,44 @@ fn start(
         None => builder,
     };
     builder.spawn(main)
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    /// Starts a helper thread under this setting, and returns the size of its stack.
+    fn stack_of_helper(setting: usize) -> usize {
+        let config = Config { thread_stack_size: Some(setting), ..Config::of_pool(1) };
+        let (sender, receiver) = mpsc::channel();
+        let started = config.start_helper(move || sender.send(own_stack()).expect("the test waits"));
+        let size = receiver.recv().unwrap();
+        started.unwrap().join().unwrap();
+        size
+    }
+
+    fn own_stack() -> usize {
+        let mut size = 0;
+        // SAFETY: the attributes are initialised by the first call, read by the second, and then destroyed.
+        // The pointers are valid for each call.
+        unsafe {
+            let mut attributes = std::mem::zeroed();
+            assert_eq!(libc::pthread_getattr_np(libc::pthread_self(), &mut attributes), 0);
+            assert_eq!(libc::pthread_attr_getstacksize(&attributes, &mut size), 0);
+            libc::pthread_attr_destroy(&mut attributes);
+        }
+        size
+    }
+
+    #[test]
+    fn a_helper_has_the_stack_that_the_user_chose() {
+        assert!(stack_of_helper(24 << 20) >= 24 << 20);
+    }
+
+    #[test]
+    fn a_helper_whose_stack_is_refused_has_a_smaller_one() {
+        assert!(stack_of_helper(1 << 60) < 1 << 60);
+    }
 }

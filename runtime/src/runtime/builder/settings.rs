@@ -234,7 +234,8 @@ impl Builder {
     /// Sets the stack size of the runtime's threads in bytes, from 1 to `isize::MAX / 2`. The default is that
     /// of `std::thread`: 2 MiB, unless the variable `RUST_MIN_STACK` says otherwise.
     ///
-    /// The monitor's thread, which runs no code of the user, keeps the default.
+    /// The monitor's thread, which runs no code of the user, keeps the default. So does a thread that calls
+    /// such code in another thread's place, if the system refuses it a stack of this size.
     ///
     /// # Examples
     /// ```
