@@ -180,7 +180,7 @@ impl Writer<'_> {
                 self.head(id, &text, none)
             }
             AsyncOp::Drops { rt, drops } => {
-                let Drops { kept, has_holder, waiters, sleepers, closures, time } = drops;
+                let Drops { kept, has_holder, has_returner, waiters, sleepers, closures, time } = drops;
                 self.head(id, &format!("{}: spawn tasks that wait for ever", pool(*rt)), |w| {
                     for (task, kind) in kept.iter().enumerate() {
                         w.line(None, &format!("destructor of {task}: {kind:?}"))?;
@@ -193,6 +193,9 @@ impl Writer<'_> {
                     }
                     if *has_holder {
                         w.line(None, &format!("a holder of the lock, for {time} µs"))?;
+                    }
+                    if *has_returner {
+                        w.line(None, "blocks until the shutdown has begun, then takes the lock")?;
                     }
                     for Waiter { kind, other, holds_lock } in waiters {
                         let lock = if *holds_lock { ", and holds the lock" } else { "" };

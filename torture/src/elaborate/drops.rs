@@ -29,6 +29,8 @@ impl Maker<'_> {
             let locks = |kind: &&mut DropKind| matches!(kind, DropKind::Locks | DropKind::Holds);
             kept.iter_mut().filter(locks).for_each(|kind| *kind = DropKind::Plain);
         }
+        let has_returner =
+            c / 64 % 2 == 1 && self.on(Kind::Unmarked) && self.on(Kind::InPlace) && self.is_multi(rt);
         let queues = b / 16 % 2 == 1 && self.on(Kind::Blocking);
         let (sleepers, closures) = match self.pools[rt] {
             Pool::Workers { blocking, .. } if queues && blocking <= MOST_SLEEPERS => {
@@ -37,7 +39,7 @@ impl Maker<'_> {
             _ => (0, 0),
         };
         let time = 200 + micros(c) / 2;
-        let drops = Drops { kept, has_holder, waiters, sleepers, closures, time };
+        let drops = Drops { kept, has_holder, has_returner, waiters, sleepers, closures, time };
         Some((AsyncOp::Drops { rt, drops }, Set::of(rt, Of::Poll)))
     }
 

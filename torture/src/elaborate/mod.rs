@@ -390,6 +390,7 @@ mod tests {
             "waits for destructor 0: Install(",
             "a queued closure; its destructor takes the lock",
             "a holder of the lock",
+            "blocks until the shutdown has begun, then takes the lock",
             "catch_unwind",
             "pool2.join",
             "scope_fifo",

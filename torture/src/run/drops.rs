@@ -173,6 +173,15 @@ pub async fn spawn(cx: &Cx, handle: &Handle, drops: &Drops) {
             }
         }));
     }
+    if drops.has_returner {
+        let (inner, time, token, group) = (handle.clone(), micros(drops.time), cx.token(), group.clone());
+        drop(handle.spawn(async move {
+            let _token = token;
+            if block_in_place(|| sees_shutdown(&inner, time)) {
+                drop(lock(&group.lock));
+            }
+        }));
+    }
 }
 
 /// Blocks until the shutdown has begun, but no longer than `limit`, and returns whether it has.
