@@ -302,6 +302,100 @@ fn a_call_that_blocks_may_wait_for_a_task_of_a_worker_that_is_back_from_a_latch(
     }
 }
 
+/// A worker sleeps when the shutdown begins, with a task in its table. Its unpark hook needs a lock, without a
+/// word, and the call that holds the lock waits for the end of that task.
+#[test]
+fn a_call_that_blocks_may_wait_for_a_task_of_a_worker_inside_of_its_unpark_hook() {
+    let _watchdog = watchdog();
+    for spares in [0, 512] {
+        let (late, lock) = (Arc::new(Late::default()), Arc::new(Mutex::new(())));
+        let (starts, wakes, needed) = (late.clone(), late.clone(), lock.clone());
+        let unpark = move || {
+            if wakes.has_begun.load(SeqCst) {
+                wakes.is_over.store(true, SeqCst);
+                drop(needed.lock().unwrap());
+            }
+        };
+        let mut builder = builder(2);
+        builder.spare_workers(spares).on_thread_start(move || starts.pass()).on_thread_unpark(unpark);
+        let runtime = builder.build().unwrap();
+        let (here, place) = mpsc::channel();
+        runtime.spawn(async move {
+            let ended = wait_here(&Handle::current()).await.into_inner().unwrap();
+            here.send((thread::current().id(), ended)).unwrap();
+        });
+        let (owner, ended) = place.recv_timeout(LIMIT).unwrap();
+        let (end, is_over) = mpsc::channel::<()>();
+        let value = Arc::new(Mutex::new(Some((ended, end))));
+        let is_blocked = Arc::new(AtomicBool::new(false));
+        until("a task runs on the other worker", || {
+            let (taken, lock, is_blocked) = (value.clone(), lock.clone(), is_blocked.clone());
+            runtime.spawn(async move {
+                if thread::current().id() == owner {
+                    return;
+                }
+                let Some((ended, end)) = taken.lock().unwrap().take() else { return };
+                let _guard = lock.lock().unwrap();
+                task::block_in_place(|| {
+                    is_blocked.store(true, SeqCst);
+                    _ = ended.recv();
+                });
+                drop(end);
+            });
+            thread::yield_now();
+            value.lock().unwrap().is_none()
+        });
+        until("it blocks", || is_blocked.load(SeqCst));
+        let metrics = runtime.metrics();
+        until("the owner sleeps", || (0..2).any(|i| metrics.worker_park_unpark_count(i) % 2 == 1));
+        late.has_begun.store(true, SeqCst);
+        runtime.shutdown_background();
+        assert_eq!(is_over.recv_timeout(LIMIT), Err(mpsc::RecvTimeoutError::Disconnected));
+    }
+}
+
+/// The threads of the spare workers have no name before the task has ended for which a call waits.
+#[test]
+fn a_call_that_blocks_may_wait_for_the_end_of_a_task_while_threads_wait_for_their_names() {
+    let _watchdog = watchdog();
+    let names = Arc::new(Mutex::new(()));
+    let held = names.clone();
+    let name = move || {
+        drop(held.lock().unwrap());
+        "named".to_owned()
+    };
+    let runtime = builder(1).thread_name_fn(name).build().unwrap();
+    let (end, ended) = mpsc::channel::<()>();
+    keep(&runtime, end);
+    block_with(&runtime, &names, ended);
+    drop(runtime);
+}
+
+/// Each new spare worker would come to the same hook.
+#[test]
+fn a_hook_that_holds_up_spare_workers_brings_no_more_of_them() {
+    let _watchdog = watchdog();
+    let starts = Arc::new(AtomicUsize::new(0));
+    let (late, count) = (Arc::new(Late::default()), starts.clone());
+    let hook = late.clone();
+    let start = move || {
+        count.fetch_add(1, SeqCst);
+        hook.pass();
+    };
+    let runtime = builder(1).on_thread_start(start).build().unwrap();
+    until("the worker has begun", || starts.load(SeqCst) == 1);
+    late.has_begun.store(true, SeqCst);
+    let (end, ended) = mpsc::channel::<()>();
+    block_with(&runtime, &Arc::default(), ended);
+    // As many looks of the monitor as brought some ten of them.
+    thread::sleep(Duration::from_millis(200));
+    let most = starts.load(SeqCst);
+    late.is_over.store(true, SeqCst);
+    drop(end);
+    drop(runtime);
+    assert!(most <= 4, "{most} threads started");
+}
+
 /// Threads that start late: once it has begun, until it is over.
 #[derive(Default)]
 struct Late {

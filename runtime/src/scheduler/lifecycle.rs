@@ -32,14 +32,15 @@
 //! *No task waits for a thread that cancels another.* The destructor of a task may wait for the end of
 //! another task, or need a lock that a poll further down on the stack holds. So the tasks that wait for a
 //! wake go into the injector, where every worker finds them, and a worker that blocks in a poll or a job
-//! cancels none. If a worker is lacking for them, because no spare worker can come, the monitor queues those
-//! of the lent tables, and has a thread cancel what is queued, and the next one if that thread is stuck in a
-//! destructor (`away/monitor/cancels.rs`). If the system refuses the thread, too, the tasks wait, and the
-//! monitor tries again. Rejected: to claim a whole table and cancel one task after the other, because no
+//! cancels none. If a worker is lacking for them, because no spare worker can come or none has come yet, the
+//! monitor queues those of the lent tables, and has a thread cancel what is queued, and the next one if that
+//! thread is stuck in a destructor (`away/monitor/cancels.rs`). If the system refuses the thread, too, the
+//! tasks wait, and the monitor tries again. Rejected: to claim a whole table and cancel one task after the other, because no
 //! other thread can cancel those that come behind the first; and to cancel tasks on the stack that blocks.
 //! Two cases are left:
 //! - A worker that blocks without a word keeps its own table, because it works there without a lock. So a
-//!   destructor that waits for another task has to announce it (`block_in_place`).
+//!   destructor that waits for another task has to announce it (`block_in_place`). A poll that waits for a
+//!   lock since before the shutdown keeps the tasks of its worker alive until it has the lock.
 //! - The tasks of `FinishTasks` are cancelled one after the other. Foreign threads have woken them when all
 //!   workers had arrived.
 //!
@@ -78,7 +79,8 @@
 //! be cancelled. So a worker that lends the table after the shutdown has begun queues those tasks for others
 //! ([`Shared::queue_lent`]). If the table was lent before, a worker that winds down does it. If a worker is
 //! lacking for that, the thread that begins the shutdown does it, or later the monitor. The worker that comes
-//! back does it, too, because a spare worker may still be on its way ([`Worker::queue_if_ending`]).
+//! back does it, too, before it runs foreign code ([`Worker::queue_if_ending`]): a spare worker may still be
+//! on its way, or inside of a hook.
 //!
 //! The thread that ended the runtime waits for the other threads, if it may wait: [`Exit`]. If some threads
 //! have not gone in time, `unfinished.rs` reports what keeps them.
@@ -121,10 +123,10 @@ impl Shared {
         self.end_budgets();
         self.count_all_blocked();
         self.unpark_all();
-        // If all workers are away, a spare worker has to cancel the tasks that they wait for. If none can
-        // come, the tasks are queued here.
+        // If all workers are away, a spare worker has to cancel the tasks that they wait for. If none is
+        // there, the tasks are queued here.
         self.fetch_strictly(Work::Task);
-        if self.lacks_spare(0) {
+        if self.lacks_spare_for_now(0) {
             self.as_job(|| self.queue_lent());
         }
         if self.config.is_pool { IntrusiveList::new() } else { blocking::close(self) }

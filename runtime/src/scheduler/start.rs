@@ -155,6 +155,9 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     // the job processor. If a hook or a handler drops a runtime, that runtime must not wait for this thread.
     let hooks = &state.config.hooks;
     context::enter_block_on(|| hooks.on_thread_start());
+    if !worker.is_permanent() {
+        state.spare_has_come(index);
+    }
     let life = || {
         state.call_handler(&state.config.start_handler, index);
         let has_index = worker.run();

@@ -31,10 +31,20 @@ impl Shared {
         self.bring(called)
     }
 
-    /// Whether a spare worker is needed, while `waiting` workers wait for latches, and could not be called so
-    /// far.
-    pub fn lacks_spare(&self, waiting: usize) -> bool {
-        self.away.read(|table| table.lacks_spare(waiting))
+    /// Whether a spare worker is needed, while `waiting` workers wait for latches, and was not called so far,
+    /// or takes no work yet.
+    pub fn lacks_spare_for_now(&self, waiting: usize) -> bool {
+        self.away.read(|table| table.lacks_spare_for_now(waiting))
+    }
+
+    /// Whether spare worker `index` was called, and takes no work yet.
+    pub fn is_spare_coming(&self, index: usize) -> bool {
+        self.away.read(|table| table.is_coming(index))
+    }
+
+    /// Spare worker `index` is about to take work.
+    pub fn spare_has_come(&self, index: usize) {
+        self.away.change(|table| table.has_come(index));
     }
 
     /// Calls a spare worker if one is needed, while `waiting` workers wait for latches.
@@ -74,8 +84,8 @@ impl Shared {
         Called::Fresh(unsafe { WorkerStart::new(shared, index) })
     }
 
-    /// Wakes or starts the spare worker that was called, if one was. Returns whether it comes. If the system refuses the
-    /// thread, the next push tries again.
+    /// Wakes or starts the spare worker that was called, if one was. Returns whether it comes. If the system
+    /// refuses the thread, the next push tries again.
     pub(super) fn bring(&self, called: Option<Called>) -> bool {
         let start = match called {
             None => return false,

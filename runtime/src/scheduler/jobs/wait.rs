@@ -181,6 +181,7 @@ impl OwnJobs {
             }
         });
         self.waits.set(self.waits.get() - 1);
+        // Also if this thread did not sleep: the shutdown may have begun while it waited.
         if let Host::Owner(worker) = host {
             worker.queue_if_ending();
         }
@@ -377,6 +378,7 @@ impl OwnJobs {
         // SAFETY: (1) `fall_asleep` has returned true above.
         unsafe { awaited.wake_up() };
         if let Host::Owner(worker) = host {
+            worker.queue_if_ending();
             was_notified &= !self.calls_foreign(worker);
         }
         // SAFETY: (1).

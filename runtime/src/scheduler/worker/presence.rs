@@ -70,8 +70,8 @@ impl Worker {
             self.table.set(Some(self.index));
         } else if !self.is_marked() {
             self.take_table_back();
-            self.queue_if_ending();
         }
+        self.queue_if_ending();
         self.away.set(self.away.get() & !BLOCKED);
         is_counted
     }
@@ -112,8 +112,9 @@ impl Worker {
         self.shared().queue_to_cancel(idle);
     }
 
-    /// The worker is back in a poll or a job, which may block without a word. If the shutdown has begun
-    /// meanwhile, queues what waits in the worker's table: the others may not have looked while it was lent.
+    /// The worker was away, and is about to run foreign code, which may block without a word. If the shutdown
+    /// has begun meanwhile, queues what waits in the worker's table: the others may not have looked while it
+    /// was lent. The worker has not arrived.
     pub(in crate::scheduler) fn queue_if_ending(&self) {
         if self.table().is_some() && self.shared().lifecycle.has_begun() {
             self.queue_idle();

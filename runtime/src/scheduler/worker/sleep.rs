@@ -97,6 +97,7 @@ impl Worker {
 
     /// The worker goes on: calls what is foreign, and the unpark hook.
     pub(in crate::scheduler) fn end_park(&self, has_slept: bool) {
+        self.queue_if_ending();
         self.call_foreign();
         if has_slept {
             if !self.is_permanent() {

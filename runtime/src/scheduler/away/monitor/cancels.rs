@@ -21,7 +21,7 @@ impl WatchedCancellers {
     /// destructor, the next one comes: each a look later than the one before, because all may wait for the
     /// same lock.
     pub fn see_to(&mut self, state: &Shared, is_any_going_on: bool) {
-        if !state.lifecycle.has_begun() || !state.lacks_spare(state.waiting()) {
+        if !state.lifecycle.has_begun() || !state.lacks_spare_for_now(state.waiting()) {
             return;
         }
         // When the shutdown began, a spare worker may have been there, and may have got stuck since. Then no
