@@ -172,6 +172,12 @@ pub mod internals {
     pub mod stdio {
         pub use crate::io::stdio::input::Input;
         pub use crate::io::stdio::output::Output;
+
+        /// Notes that wakers of this kind do not block. A foreign one would be called on a thread that the
+        /// model does not see.
+        pub fn never_blocks(waker: &std::task::Waker) {
+            crate::coop::introduce_parker(waker);
+        }
     }
 
     pub mod driver {

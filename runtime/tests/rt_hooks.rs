@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use runtime::parallel::{join, scope};
 use support::{Gate, KINDS, builder, until, watchdog};
 
 fn thread_name() -> String {
@@ -193,4 +194,21 @@ fn a_runtime_may_be_dropped_by_the_hook_of_a_thread_that_took_over() {
         }
         dropped.is_open()
     });
+}
+
+#[test]
+fn parallel_calls_in_the_start_hook_wait_for_no_worker() {
+    let _watchdog = watchdog();
+    for workers in [1, 2] {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let count = calls.clone();
+        let hook = move || {
+            let (one, two) = join(|| 1, || 2);
+            scope(|s| s.spawn(|_| _ = count.fetch_add(one + two, SeqCst)));
+        };
+        let runtime = builder(workers).on_thread_start(hook).build().unwrap();
+        assert_eq!(runtime.block_on(runtime.spawn(async { join(|| 1, || 2).1 })).unwrap(), 2);
+        drop(runtime);
+        assert!(calls.load(SeqCst) >= 3 * workers);
+    }
 }

@@ -8,7 +8,7 @@
 use std::task::{Context, Poll, Waker};
 
 use loom::sync::{Arc, Mutex};
-use runtime::internals::stdio::{Input, Output};
+use runtime::internals::stdio::{Input, Output, never_blocks};
 use runtime::io::ReadBuf;
 
 use super::flag::Flag;
@@ -21,6 +21,12 @@ fn join_all(threads: &Threads) {
         let Some(thread) = threads.lock().unwrap().pop() else { break };
         thread.join().unwrap();
     }
+}
+
+fn waker(flag: &std::sync::Arc<Flag>) -> Waker {
+    let waker = Waker::from(flag.clone());
+    never_blocks(&waker);
+    waker
 }
 
 /// The input of the bytes 1, 2, ..., and the threads that were started for it.
@@ -38,7 +44,7 @@ impl Counting {
 
     fn poll(&self, handle: usize, flag: &std::sync::Arc<Flag>) -> Option<u8> {
         let mut byte = [0];
-        let waker = Waker::from(flag.clone());
+        let waker = waker(flag);
         let start = || {
             let (input, next) = (self.input.clone(), self.next.clone());
             self.threads.lock().unwrap().push(thread::spawn(move || {
@@ -161,7 +167,7 @@ fn a_flush_is_woken_when_all_is_out() {
         let handle = recorded.output.enter();
         recorded.write(handle, 1, b'a', &threads);
         let flag = Flag::new();
-        let waker = Waker::from(flag.clone());
+        let waker = waker(&flag);
         let flush = || {
             let start = || recorded.drain(1, &threads);
             recorded.output.poll_flush(&mut Context::from_waker(&waker), (handle, 1), start).is_ready()

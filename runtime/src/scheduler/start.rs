@@ -1,13 +1,15 @@
 //! The threads of a runtime, from their start to their end.
 
 use std::io;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null};
 use std::sync::Arc;
 
 use super::exit::Exit;
 use super::monitor;
 use super::shared::Shared;
 use super::worker::Worker;
+use crate::config::hooks::Hooks;
+use crate::job::{Region, Tag};
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::loom::thread;
 use crate::scheduler::context::{self, Entry};
@@ -154,7 +156,7 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     // drained. A pool's handlers run inside of the worker's context, so that the jobs that they begin are on
     // the job processor. If a hook or a handler drops a runtime, that runtime must not wait for this thread.
     let hooks = &state.config.hooks;
-    context::enter_block_on(|| hooks.on_thread_start());
+    call_start_hook(hooks);
     if !worker.is_permanent() {
         state.spare_has_come(index);
     }
@@ -188,6 +190,17 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     );
     // SAFETY: (1) by our (1) this worker was counted, and this is the last use. (2) `enter_worker` has ended.
     unsafe { Shared::leave(shared, worker.take_references()) };
+}
+
+/// Calls the user's hook for the start of a worker. All workers may be inside of that hook, and one that was
+/// called would come to it first. So the hook waits for none: its parallel calls run in place.
+fn call_start_hook(hooks: &Hooks) {
+    // SAFETY: (1) null.
+    let region = unsafe { Region::isolated(null(), Tag::SOLITARY) };
+    let (outer, tag) = context::replace_region(&region, Tag::SOLITARY);
+    // Catches panics, so the region is taken back.
+    context::enter_block_on(|| hooks.on_thread_start());
+    context::replace_region(outer, tag);
 }
 
 /// Makes the calling thread the owner of a pool's job processor 0 for good. The thread never runs the loop.

@@ -11,6 +11,9 @@ use crate::runtime::Handle;
 impl Builder {
     /// Calls `f` on each worker, spare worker and blocking thread of the runtime when the thread begins.
     ///
+    /// On a worker, a parallel call inside of `f`, such as [`join`](crate::parallel::join), runs sequentially,
+    /// because all other workers may be inside of `f`, too.
+    ///
     /// The panic hook reports a panic in `f`, and then the panic is swallowed.
     ///
     /// # Examples
