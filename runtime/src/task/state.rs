@@ -331,3 +331,6 @@ impl fmt::Debug for State {
         Snapshot(self.0.load(Relaxed)).fmt(f)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;
