@@ -166,3 +166,112 @@ impl<L: Latch> CountLatch<L> {
         self.own.1.get()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::job::latch::tests::Bell;
+
+    fn rung(count: &CountLatch<Bell>) -> u32 {
+        count.latch().rung()
+    }
+
+    /// A count that is used by one thread, in the role of the owner and of the others.
+    struct World(CountLatch<Bell>);
+
+    impl World {
+        fn new() -> Self {
+            Self(CountLatch::new(Bell::default()))
+        }
+
+        fn add(&self, is_owner: bool) {
+            // SAFETY: (1) each test ends the owner's calls before it folds; (2) the tests play the scope.
+            unsafe { self.0.increment(is_owner) }
+        }
+
+        fn end(&self, is_owner: bool) {
+            // SAFETY: (1) the count is live; (2) as above; (3) the latch refers to nothing.
+            unsafe { CountLatch::decrement(&raw const self.0, is_owner) }
+        }
+
+        fn is_done(&self) -> bool {
+            // SAFETY: (1) as above.
+            unsafe { self.0.is_done() }
+        }
+
+        fn fold(&self) -> bool {
+            // SAFETY: (1) as above; (2) from here on the tests add no job.
+            unsafe { self.0.fold() }
+        }
+
+        fn unfold(&self) -> bool {
+            // SAFETY: (1) the tests have folded.
+            unsafe { self.0.unfold() }
+        }
+
+        fn is_folded(&self) -> bool {
+            // SAFETY: (1) this thread is the owner, too.
+            unsafe { self.0.is_folded() }
+        }
+    }
+
+    #[test]
+    fn a_job_counts_whichever_thread_adds_and_ends_it() {
+        for (is_added_by_owner, is_ended_by_owner) in
+            [(true, true), (true, false), (false, true), (false, false)]
+        {
+            let world = World::new();
+            assert!(world.is_done());
+            for _ in 0..3 {
+                world.add(is_added_by_owner);
+                assert!(!world.is_done());
+                world.add(is_added_by_owner);
+                world.end(is_ended_by_owner);
+                assert!(!world.is_done());
+                world.end(is_ended_by_owner);
+                assert!(world.is_done());
+            }
+            assert_eq!((world.fold(), world.is_folded(), rung(&world.0)), (false, false, 0));
+        }
+    }
+
+    #[test]
+    fn the_last_job_sets_the_latch_once_the_owner_has_folded() {
+        let world = World::new();
+        [true, true, false].into_iter().for_each(|is_owner| world.add(is_owner));
+        world.end(false);
+        assert!(!world.is_folded() && world.fold() && world.is_folded());
+        world.end(false);
+        assert_eq!(rung(&world.0), 0, "a job is left");
+        world.end(false);
+        assert_eq!(rung(&world.0), 1);
+        assert!(!world.unfold() && world.is_folded(), "the latch is set");
+    }
+
+    #[test]
+    fn a_fold_without_jobs_leaves_the_count_as_new() {
+        let world = World::new();
+        world.add(false);
+        world.end(true);
+        assert!(!world.fold());
+        world.add(true);
+        assert!(!world.is_done());
+        world.end(false);
+        assert!(world.is_done() && !world.fold());
+        assert_eq!(rung(&world.0), 0);
+    }
+
+    #[test]
+    fn an_owner_that_unfolds_counts_in_its_cell_again() {
+        let world = World::new();
+        (0..3).for_each(|_| world.add(false));
+        for _ in 0..2 {
+            assert!(world.fold());
+            world.end(false);
+            assert!(world.unfold() && !world.is_folded() && !world.is_done());
+        }
+        world.end(true);
+        assert!(world.is_done() && !world.fold());
+        assert_eq!(rung(&world.0), 0);
+    }
+}

@@ -203,3 +203,97 @@ impl<Q> fmt::Debug for JobFifo<Q> {
         f.debug_struct("JobFifo").finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::alloc::{alloc, dealloc};
+    use std::cell::{Cell, RefCell};
+    use std::ptr::null;
+
+    use super::*;
+
+    thread_local! {
+        /// The number of allocations that this thread has made and not freed.
+        static LIVE: Cell<i32> = const { Cell::new(0) };
+    }
+
+    /// Memory that counts.
+    struct Counted;
+
+    // SAFETY: (1) and (2) the global allocator's.
+    unsafe impl Memory for Counted {
+        fn allocate(layout: Layout) -> NonNull<u8> {
+            LIVE.set(LIVE.get() + 1);
+            // SAFETY: a job is not of size zero.
+            NonNull::new(unsafe { alloc(layout) }).expect("there is memory")
+        }
+
+        unsafe fn free(memory: NonNull<u8>, layout: Layout) {
+            LIVE.set(LIVE.get() - 1);
+            // SAFETY: (1).
+            unsafe { dealloc(memory.as_ptr(), layout) }
+        }
+    }
+
+    /// A job that calls `f`.
+    fn job(f: impl FnOnce(Spot<Counted>)) -> JobRef {
+        // SAFETY: (1) and (3) the tests run each job once, on this thread, while what it borrows lives, and
+        // no closure unwinds; (2) null.
+        unsafe { HeapJob::<Counted, _>::allocate(null(), Tag::new(3), f) }
+    }
+
+    fn run(job: JobRef) {
+        // SAFETY: (1) as above.
+        unsafe { job.run() }
+    }
+
+    #[test]
+    fn the_memory_of_a_job_is_freed_when_its_closure_drops_it() {
+        let values = Cell::new((0, 0));
+        let job = job(|spot| {
+            let before = LIVE.get();
+            drop(spot);
+            values.set((before, LIVE.get()));
+        });
+        assert_eq!((job.tag(), LIVE.get()), (Tag::new(3), 1));
+        run(job);
+        assert_eq!(values.get(), (1, 0));
+    }
+
+    #[test]
+    fn a_closure_may_free_its_memory_in_another_way() {
+        let memory = Cell::new(None);
+        run(job(|spot| memory.set(Some(spot.into_raw()))));
+        assert_eq!(LIVE.get(), 1);
+        let (memory, layout) = memory.take().expect("the job ran");
+        // SAFETY: (1) it is what the job got, and the job is gone.
+        unsafe { Counted::free(memory, layout) };
+        assert_eq!(LIVE.get(), 0);
+    }
+
+    fn assert_is_first_in_first_out<Q: Waiting>() {
+        let (fifo, order) = (JobFifo::<Q>::new(null()), RefCell::new(Vec::new()));
+        let push = |value| {
+            let job = job({
+                let order = &order;
+                move |_| order.borrow_mut().push(value)
+            });
+            // SAFETY: (1) the queue outlives this test's tokens; (2) each is run below; (3) by one thread.
+            unsafe { fifo.push(job) }
+        };
+        let mut tokens = [0, 1, 2].map(push);
+        assert!(tokens.iter().all(|token| token.tag() == Tag::new(3)));
+        tokens.reverse();
+        run(tokens[0]);
+        run(push(3));
+        run(tokens[1]);
+        run(tokens[2]);
+        assert_eq!((order.into_inner(), LIVE.get()), (vec![0, 1, 2, 3], 0));
+    }
+
+    #[test]
+    fn a_token_runs_the_oldest_job_whichever_token_it_is() {
+        assert_is_first_in_first_out::<TicketQueue<JobHeader>>();
+        assert_is_first_in_first_out::<LockedList<JobRef>>();
+    }
+}

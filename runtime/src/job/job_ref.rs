@@ -152,3 +152,110 @@ impl JobRef {
         unsafe { (header.as_ref().execute)(header) }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::cell::Cell;
+    use std::ptr::null;
+
+    use super::*;
+
+    /// A job that counts how often it runs.
+    #[repr(C)]
+    struct Counted {
+        header: JobHeader,
+        runs: Cell<u32>,
+    }
+
+    impl Counted {
+        fn new(region: *const Region) -> Self {
+            Self { header: JobHeader::new(Self::execute, region), runs: Cell::new(0) }
+        }
+
+        fn header(&self) -> NonNull<JobHeader> {
+            NonNull::from(self).cast()
+        }
+
+        fn job_ref(&self, tag: Tag) -> JobRef {
+            // SAFETY: (1) the tests run a job while it lives; (2) it may run any number of times.
+            unsafe { JobRef::new(self.header(), tag) }
+        }
+
+        unsafe fn execute(header: NonNull<JobHeader>) {
+            // SAFETY: the header is that of a `Counted`, which is live.
+            let runs = unsafe { &header.cast::<Self>().as_ref().runs };
+            runs.set(runs.get() + 1);
+        }
+    }
+
+    fn tags() -> [Tag; 7] {
+        let numbers = [0, 1, u16::MAX].map(Tag::new);
+        let [external, another, last] = [0, 1, u16::MAX].map(Tag::of_external);
+        [numbers[0], numbers[1], numbers[2], external, another, last, Tag::SOLITARY]
+    }
+
+    #[test]
+    fn a_word_holds_a_job_and_its_tag() {
+        let region = NonNull::<u64>::dangling().as_ptr().cast_const().cast();
+        let (job, another) = (Counted::new(region), Counted::new(null()));
+        for (i, tag) in tags().into_iter().enumerate() {
+            let raw = job.job_ref(tag).into_raw();
+            assert_eq!(JobRef::tag_of(raw), tag);
+            // SAFETY: (1) and (2) the word is this thread's.
+            let job_ref = unsafe { JobRef::from_raw(raw) };
+            assert_eq!(job_ref.tag(), tag);
+            assert!(job_ref.is(job.header()) && !job_ref.is(another.header()));
+            // SAFETY: `region`: (1) no thread runs it. `run`: (1) the job is live.
+            unsafe {
+                assert_eq!(job_ref.region(), region);
+                job_ref.run();
+            }
+            assert_eq!((job.runs.get() as usize, another.runs.get()), (i + 1, 0));
+        }
+    }
+
+    #[test]
+    fn a_job_runs_inside_of_its_own_region_with_its_own_tag_alone() {
+        // SAFETY: (1) null.
+        let [region, another] = [1, 1].map(|n| unsafe { Region::isolated(null(), Tag::new(n)) });
+        let (region, another) = (&raw const region, &raw const another);
+        let job = Counted::new(region);
+        for (i, tag) in tags().into_iter().enumerate() {
+            let job_ref = job.job_ref(tag);
+            // SAFETY: (1) the job is live.
+            let run_inside = |region, tag| unsafe { job_ref.run_inside(region, tag) };
+            assert!(!run_inside(another, tag) && !run_inside(null(), tag));
+            assert!(tags().into_iter().all(|another| another == tag || !run_inside(region, another)));
+            assert_eq!(job.runs.get() as usize, i);
+            assert!(run_inside(region, tag));
+            assert_eq!(job.runs.get() as usize, i + 1);
+        }
+    }
+
+    #[test]
+    fn a_job_is_for_a_thread_that_waits_in_its_region_or_around_it() {
+        // SAFETY: (1) null; then the outer region, which outlives this one.
+        let outer = unsafe { Region::isolated(null(), Tag::new(1)) };
+        // SAFETY: (1) the outer region outlives this one.
+        let inner = unsafe { Region::isolated(&raw const outer, Tag::new(2)) };
+        let is_for = |region: *const Region, tag, waiting| {
+            let job = Counted::new(region);
+            // SAFETY: (1) no thread runs it.
+            unsafe { job.job_ref(tag).is_for(waiting) }
+        };
+        let [first, second, third] = [1, 2, 3].map(Tag::new);
+        assert_eq!(
+            [first, second, third].map(|tag| is_for(&raw const outer, first, tag)),
+            [true, false, false]
+        );
+        assert_eq!(
+            [first, second, third].map(|tag| is_for(&raw const inner, second, tag)),
+            [true, true, false]
+        );
+        assert!(
+            is_for(&raw const inner, second, Tag::NONE),
+            "a thread that waits in no region takes any job"
+        );
+        assert!(!is_for(null(), Tag::NONE, first) && is_for(null(), Tag::NONE, Tag::NONE));
+    }
+}

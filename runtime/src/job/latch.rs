@@ -200,3 +200,111 @@ impl Latch for ThreadLatch {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+pub mod tests {
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+    use crate::util::joined::joined_scope;
+
+    /// A latch that counts how often it is set.
+    #[derive(Debug, Default)]
+    pub struct Bell(AtomicU32);
+
+    impl Bell {
+        pub fn rung(&self) -> u32 {
+            self.0.load(Acquire)
+        }
+    }
+
+    impl Latch for Bell {
+        unsafe fn set(this: *const Self) {
+            // SAFETY: (1).
+            unsafe { (*this).0.fetch_add(1, Release) };
+        }
+    }
+
+    #[test]
+    fn an_owner_falls_asleep_and_wakes_up_until_its_latch_is_set() {
+        let latch = CoreLatch::new();
+        for _ in 0..3 {
+            assert!(!latch.is_set() && latch.fall_asleep() && !latch.is_set());
+            latch.wake_up();
+        }
+        // SAFETY: (1) the latch is live.
+        assert!(!unsafe { CoreLatch::set(&raw const latch) }, "the owner is awake");
+        latch.wake_up();
+        assert!(latch.is_set() && !latch.fall_asleep());
+    }
+
+    #[test]
+    fn the_setter_learns_that_the_owner_sleeps() {
+        let latch = CoreLatch::new();
+        assert!(latch.fall_asleep());
+        // SAFETY: (1) the latch is live.
+        assert!(unsafe { CoreLatch::set(&raw const latch) });
+        latch.wake_up();
+        assert!(latch.is_set() && !latch.fall_asleep());
+    }
+
+    /// Counts what setters do to it.
+    #[derive(Default)]
+    struct Sleeper {
+        held: AtomicU32,
+        unparked: AtomicU32,
+    }
+
+    // SAFETY: (1) the tests keep it; (2) so there is nothing to keep.
+    unsafe impl Owner for Sleeper {
+        type Hold = ();
+
+        unsafe fn hold(owner: NonNull<Self>) {
+            // SAFETY: (1).
+            unsafe { owner.as_ref() }.held.fetch_add(1, Relaxed);
+        }
+
+        unsafe fn unpark(owner: NonNull<Self>) {
+            // SAFETY: (1).
+            unsafe { owner.as_ref() }.unparked.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Sets a latch whose owner sleeps or is awake. Returns how often it was held and unparked.
+    fn held_and_unparked<const IS_CROSS: bool>(sleeps: bool) -> (u32, u32) {
+        let owner = Sleeper::default();
+        let latch = SpinLatch::<_, IS_CROSS>::new(&owner);
+        assert!(!sleeps || latch.core().fall_asleep());
+        // SAFETY: (1) latch and (2) owner are live; (3) it is called once.
+        unsafe { Latch::set(&raw const latch) };
+        assert!(latch.core().is_set());
+        (owner.held.into_inner(), owner.unparked.into_inner())
+    }
+
+    #[test]
+    fn a_setter_unparks_only_an_owner_that_sleeps_and_holds_only_another_pool() {
+        assert_eq!([held_and_unparked::<false>(false), held_and_unparked::<false>(true)], [(0, 0), (0, 1)]);
+        assert_eq!([held_and_unparked::<true>(false), held_and_unparked::<true>(true)], [(1, 0), (1, 1)]);
+    }
+
+    #[test]
+    fn a_thread_waits_until_its_latch_is_set_also_if_it_is_woken_for_something_else() {
+        let (latch, has_returned) = (ThreadLatch::new(), AtomicBool::new(false));
+        let was_set = joined_scope(|scope| {
+            scope.spawn(|| {
+                let sleeps = || latch.core.0.load(Relaxed) == SLEEPING;
+                while !sleeps() && !has_returned.load(Relaxed) {
+                    std::thread::yield_now();
+                }
+                latch.thread.unpark();
+                // SAFETY: (1) and (2) the latch outlives the scope; (3) it is called once.
+                unsafe { Latch::set(&raw const latch) };
+            });
+            latch.wait();
+            let was_set = latch.core.is_set();
+            has_returned.store(true, Relaxed);
+            was_set
+        });
+        assert!(was_set);
+    }
+}

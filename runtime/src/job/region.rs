@@ -259,3 +259,6 @@ impl fmt::Debug for Region {
         f.debug_struct("Region").field("tag", &self.tag).field("kind", &self.kind).finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

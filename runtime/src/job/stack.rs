@@ -127,3 +127,70 @@ where
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::panic::panic_any;
+    use std::ptr::null;
+
+    use super::*;
+    use crate::job::latch::tests::Bell;
+
+    fn tag() -> Tag {
+        Tag::new(3)
+    }
+
+    #[test]
+    fn a_job_that_runs_by_its_reference_leaves_its_result_before_it_sets_its_latch() {
+        let text = String::from("seven");
+        let job = StackJob::new(null(), Bell::default(), |is_by_reference| (is_by_reference, text));
+        assert_eq!(job.latch().rung(), 0);
+        // SAFETY: (1) the job is run below; (2) this thread runs it, once.
+        let job_ref = unsafe { job.as_job_ref(tag()) };
+        assert_eq!(job_ref.tag(), tag());
+        // SAFETY: (1) this thread has the reference, and runs it once.
+        unsafe { job_ref.run() };
+        assert_eq!(job.latch().rung(), 1);
+        // SAFETY: (1) the latch is set; (2) called once.
+        let result = unsafe { job.take_result() };
+        assert_eq!(result.unwrap(), (true, "seven".into()));
+    }
+
+    #[test]
+    fn the_panic_of_a_job_is_its_result() {
+        let job = StackJob::new(null(), Bell::default(), |_| -> u32 { panic_any(7) });
+        // SAFETY: (1) the job is run here; (2) by this thread, once. `run`: (1) likewise.
+        unsafe { job.as_job_ref(tag()).run() };
+        assert_eq!(job.latch().rung(), 1);
+        // SAFETY: (1) the latch is set; (2) called once.
+        let result = unsafe { job.take_result() };
+        assert_eq!(result.unwrap_err().downcast_ref(), Some(&7));
+    }
+
+    #[test]
+    fn a_job_that_was_only_begun_gives_its_closure_back() {
+        let mut place = MaybeUninit::<StackJob<Bell, _, _>>::uninit();
+        let text = String::from("seven");
+        let job = StackJob::begin(&mut place, |is_by_reference| (is_by_reference, text));
+        // SAFETY: (1) there is no reference, it has not run, and this is called once.
+        let f = unsafe { StackJob::take_closure(job) };
+        assert_eq!(f(false), (false, "seven".into()));
+    }
+
+    #[test]
+    fn a_job_that_was_begun_and_finished_is_as_one_that_was_made_at_once() {
+        let region = NonNull::<u64>::dangling().as_ptr().cast_const().cast();
+        let mut place = MaybeUninit::<StackJob<Bell, _, _>>::uninit();
+        let job = StackJob::begin(&mut place, |is_by_reference| is_by_reference);
+        // SAFETY: `finish`: (1) the job is begun, and this thread has it alone; (2) no code follows the
+        // region. The rest as above: the job is finished, and run once.
+        unsafe {
+            StackHead::finish(job.cast(), region, Bell::default());
+            let job = job.as_ref();
+            let job_ref = job.as_job_ref(tag());
+            assert_eq!((job_ref.region(), job.latch().rung()), (region, 0));
+            job_ref.run();
+            assert_eq!((job.take_result().unwrap(), job.latch().rung()), (true, 1));
+        }
+    }
+}
