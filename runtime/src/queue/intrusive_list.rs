@@ -257,6 +257,24 @@ pub mod tests {
     }
 
     #[test]
+    fn a_chain_is_split_behind_the_oldest_items_that_it_keeps() {
+        const ITEMS: usize = 4;
+        for kept in 0..ITEMS + 2 {
+            let items = Items::new(ITEMS);
+            let mut chain = IntrusiveList::new();
+            // SAFETY: `items` outlives the chain, and each item is pushed once.
+            (0..ITEMS).for_each(|value| unsafe { chain.push_back(items.at(value)) });
+            let mut rest = chain.split_off(kept);
+            assert_eq!((chain.len(), rest.len()), (kept.min(ITEMS), ITEMS.saturating_sub(kept)));
+            for value in 0..ITEMS {
+                let from = if value < kept { &mut chain } else { &mut rest };
+                assert_eq!(from.pop_front().map(|item| items.take(item)), Some(value));
+            }
+            assert!(chain.pop_front().is_none() && rest.pop_front().is_none());
+        }
+    }
+
+    #[test]
     fn a_chain_that_ran_empty_is_as_good_as_new() {
         let items = Items::new(2);
         let mut chain = IntrusiveList::new();

@@ -127,6 +127,11 @@ mod tests {
         (0..KEPT / 2).for_each(|value| list.push_back(value));
         while list.pop_front().is_some() {}
         assert!(list.items.lock().capacity() >= KEPT / 2, "a usual amount is kept");
+        for (capacity, is_kept) in [(KEPT, true), (KEPT + 1, false)] {
+            *list.items.lock() = VecDeque::with_capacity(capacity);
+            list.push_back(0);
+            assert_eq!((list.pop_front(), list.items.lock().capacity() > 0), (Some(0), is_kept));
+        }
     }
 
     #[test]

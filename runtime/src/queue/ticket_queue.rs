@@ -195,6 +195,22 @@ mod tests {
     }
 
     #[test]
+    fn each_ring_is_four_times_as_large_as_the_one_before() {
+        let queue = TicketQueue::new();
+        for value in 1..=20 * TICKET_QUEUE_CAPACITY {
+            // SAFETY: one thread; no ticket is used; the items are numbers.
+            unsafe { queue.push(std::ptr::without_provenance_mut::<u64>(value)) };
+        }
+        // SAFETY: rings live as long as the queue.
+        let older = |ring: &&Ring<u64>| unsafe { ring.older.as_ref() };
+        // SAFETY: as above.
+        let rings = std::iter::successors(unsafe { queue.newest.load(Relaxed).as_ref() }, older);
+        let (firsts, sizes): (Vec<_>, Vec<_>) = rings.map(|ring| (ring.first, ring.slots.len())).unzip();
+        assert_eq!(sizes, [16, 4, 1].map(|size| size * TICKET_QUEUE_CAPACITY));
+        assert_eq!(firsts, [5, 1, 0].map(|first| first * TICKET_QUEUE_CAPACITY as u64));
+    }
+
+    #[test]
     fn what_comes_and_goes_needs_no_more_room() {
         let queue = TicketQueue::new();
         for value in 1..100 * TICKET_QUEUE_CAPACITY {

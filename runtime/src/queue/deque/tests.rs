@@ -6,6 +6,7 @@ use std::thread;
 use super::*;
 use crate::queue::intrusive_list::tests::{Item, Items};
 use crate::util::joined::joined_scope;
+use crate::util::unwind::catch;
 
 /// The versions to start at: the first, and one a few changes before the field's end.
 const VERSIONS: [u64; 2] = [0, u64::MAX / VERSION - 2];
@@ -224,6 +225,90 @@ fn what_is_begun_is_finished_once_the_youngest_first() {
 }
 
 #[test]
+fn what_is_begun_below_a_scope_item_is_finished_too() {
+    let world = World::new(0, 3);
+    // SAFETY: this thread is the owner, the deque is not full, and the item is finished below before it is
+    // published.
+    let begin = |value| unsafe { world.deque.begin_join_item(world.items.at(value).as_ptr()) };
+    begin(0);
+    assert!(world.push(1));
+    begin(2);
+    let finished = RefCell::new(Vec::new());
+    let finish = |item| {
+        finished.borrow_mut().push(item);
+        item
+    };
+    // SAFETY: as above.
+    unsafe { world.deque.finish(finish) };
+    assert_eq!(finished.into_inner(), [2, 0].map(|value| world.items.at(value).as_ptr()));
+    assert_eq!(world.publish(3), 3);
+    assert_eq!([(); 4].map(|()| world.steal()), [Some(0), Some(1), Some(2), None]);
+}
+
+#[test]
+fn an_item_is_noted_until_another_is_in_its_place() {
+    let world = World::new(0, 3);
+    // SAFETY: this thread is the owner.
+    let are_noted = || [0, 1].map(|index| unsafe { world.deque.is_noted(index) });
+    assert!(world.push_join_item(0) && world.push_join_item(1));
+    assert_eq!(are_noted(), [false, false]);
+    for _ in 0..2 {
+        // SAFETY: as above; (2) the item is private, a join item, and finished.
+        unsafe { world.deque.note(1) };
+        assert_eq!(are_noted(), [false, true]);
+    }
+    assert_eq!(world.take_back(1), Some(1));
+    assert!(world.push_join_item(2));
+    assert_eq!(are_noted(), [false, false]);
+}
+
+#[test]
+fn the_first_private_item_is_behind_those_that_were_published() {
+    let world = World::new(0, 4);
+    // SAFETY: this thread is the owner.
+    let first_private = || unsafe { world.deque.first_private() };
+    assert_eq!(first_private(), 0);
+    assert!((0..4).all(|value| world.push(value)));
+    assert_eq!((first_private(), world.publish(3)), (0, 3));
+    assert_eq!((first_private(), world.steal()), (3, Some(0)));
+    assert_eq!((first_private(), world.pop(0), world.pop(0)), (3, Some(3), Some(2)));
+    assert_eq!((first_private(), world.head()), (2, 2), "the youngest public item was taken back");
+}
+
+#[test]
+fn the_youngest_item_is_popped_if_it_is_no_join_item() {
+    let world = World::new(0, 3);
+    // SAFETY: this thread is the owner.
+    let pop = || unsafe { world.deque.pop_if_scope_item() }.map(|item| world.take(item));
+    assert_eq!(pop(), None);
+    assert!(world.push_join_item(0));
+    assert_eq!((pop(), world.head()), (None, 1));
+    assert!(world.push(1) && world.push(2));
+    assert_eq!((pop(), pop(), pop()), (Some(2), Some(1), None));
+    assert_eq!(world.take_back(0), Some(0));
+}
+
+#[test]
+fn contradictory_indices_are_noticed() {
+    let world = World::new(0, 2);
+    assert!(world.push(0) && world.push(1));
+    world.publish(1);
+    let is_valid = || {
+        // SAFETY: this thread is the owner.
+        catch(|| unsafe { world.deque.validate() }).is_ok()
+    };
+    assert!(is_valid());
+    for (split, tail) in [(1, 2), (2, 1), (3, 1), (0, 0)] {
+        world.deque.public.store(pack(0, split, tail), Relaxed);
+        assert!(!is_valid(), "{split} {tail}");
+    }
+    world.deque.public.store(pack(0, 1, 0), Relaxed);
+    assert!(is_valid());
+    world.deque.own.head.set(0);
+    assert!(!is_valid(), "the head is below the split");
+}
+
+#[test]
 fn what_is_pushed_to_be_public_is_unless_something_private_is_below() {
     for version in VERSIONS {
         let world = World::new(version, 4);
@@ -295,6 +380,26 @@ fn a_thief_asleep_does_not_get_what_came_after_a_rewind() {
     }
 }
 
+/// As above, between two rewinds.
+#[test]
+fn a_thief_asleep_does_not_get_what_came_after_another_rewind() {
+    for version in VERSIONS {
+        let world = World::new(version, 5);
+        let push_and_publish = |value| {
+            assert!(world.push_join_item(value));
+            world.publish(1);
+            world.deque.public.load(Acquire)
+        };
+        let mut seen = vec![push_and_publish(0)];
+        for value in 1..5 {
+            assert_eq!((world.steal(), world.take_back(0)), (Some(value - 1), None));
+            let now = push_and_publish(value);
+            assert!(!seen.contains(&now));
+            seen.push(now);
+        }
+    }
+}
+
 #[test]
 fn a_full_deque_takes_nothing_until_all_of_it_was_stolen() {
     let world = World::new(0, CAPACITY as usize + 2);
@@ -343,6 +448,60 @@ fn a_thief_leaves_what_is_not_for_it() {
     );
     assert_eq!(world.steal(), Some(0));
     assert!(world.deque.steal(is_second).is_some_and(is_second));
+}
+
+/// Pushes items, of which those in `join_items` are join items, and publishes all. Then steals `most`, as
+/// long as they are wanted. Returns the item that was stolen, and the others, in the order in which they
+/// came.
+fn steal_several(
+    items: usize,
+    join_items: &[usize],
+    most: u32,
+    is_wanted: impl Fn(usize) -> bool,
+) -> (Option<usize>, Vec<usize>) {
+    let world = World::new(0, items);
+    for value in 0..items {
+        assert!(if join_items.contains(&value) { world.push_join_item(value) } else { world.push(value) });
+    }
+    world.publish(u32::MAX);
+    let is_wanted = |item| (0..items).any(|value| world.items.at(value).as_ptr() == item && is_wanted(value));
+    let mut others = Vec::new();
+    let first = world.deque.steal_several(most, is_wanted, |item| others.push(world.take(item)));
+    let first = first.map(|item| world.take(item));
+    let taken = first.iter().count() + others.len();
+    assert_eq!(world.steal(), (taken < items).then_some(taken), "the next one is the oldest");
+    (first, others)
+}
+
+#[test]
+fn a_thief_takes_no_more_than_half_and_gives_the_youngest_first() {
+    for (items, others) in
+        [(0, &[][..]), (1, &[]), (2, &[]), (3, &[1]), (4, &[1]), (5, &[2, 1]), (6, &[2, 1]), (7, &[3, 2, 1])]
+    {
+        let stolen = steal_several(items, &[], u32::MAX, |_| true);
+        assert_eq!(stolen, ((items > 0).then_some(0), others.to_vec()), "of {items}");
+    }
+}
+
+#[test]
+fn a_thief_takes_no_more_than_it_asks_for_and_has_space_for() {
+    assert_eq!(steal_several(10, &[], 1, |_| true), (Some(0), vec![]));
+    assert_eq!(steal_several(10, &[], 3, |_| true), (Some(0), vec![2, 1]));
+    assert_eq!(steal_several(3 * MOST, &[], u32::MAX, |_| true), (Some(0), (1..MOST).rev().collect()));
+}
+
+#[test]
+fn a_thief_takes_a_join_item_alone_and_none_behind_scope_items() {
+    assert_eq!(steal_several(10, &[0], 3, |_| true), (Some(0), vec![]));
+    assert_eq!(steal_several(10, &[0, 1], 3, |_| true), (Some(0), vec![]));
+    assert_eq!(steal_several(10, &[2], 5, |_| true), (Some(0), vec![1]));
+    assert_eq!(steal_several(10, &[1], 5, |_| true), (Some(0), vec![]));
+}
+
+#[test]
+fn a_thief_that_takes_several_stops_at_what_is_not_for_it() {
+    assert_eq!(steal_several(10, &[], 5, |value| value != 3), (Some(0), vec![2, 1]));
+    assert_eq!(steal_several(10, &[], 5, |value| value != 0), (None, vec![]));
 }
 
 /// Tells the thieves of a stress test to end, also when its owner panics.

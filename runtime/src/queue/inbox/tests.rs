@@ -61,6 +61,31 @@ fn the_push_that_ends_a_wait_returns_the_last_waker() {
     assert_eq!((Arc::strong_count(&first), Arc::strong_count(&second)), (1, 1));
 }
 
+/// Imitates a wait that failed, because an item came after the waker had been left.
+#[test]
+fn a_waker_that_a_failed_wait_has_left_is_used_by_the_next_wait() {
+    let (items, inbox) = (Items::new(1), Inbox::new());
+    let bell = Arc::<Bell>::default();
+    let waker = Waker::from(bell.clone());
+    inbox.waker.lock().waker = Some(waker.clone());
+    assert!(inbox.wait(&waker));
+    push(&inbox, &items, 0).expect("it waits").wake();
+    assert_eq!((bell.0.load(Relaxed), values(inbox.take_all(), &items)), (1, vec![0]));
+}
+
+/// A pusher that took an earlier waker relies on this.
+#[test]
+fn each_wait_with_another_waker_has_a_mark_of_its_own() {
+    let inbox = Inbox::<Item>::new();
+    let mut marks = Vec::new();
+    for _ in 0..8 {
+        assert!(inbox.wait(&Waker::from(Arc::<Bell>::default())));
+        let mark = inbox.head.load(Relaxed).addr();
+        assert!(!marks.contains(&mark) && mark & WAITING != 0, "{mark:#x} after {marks:?}");
+        marks.push(mark);
+    }
+}
+
 #[test]
 fn a_closed_inbox_refuses_and_forgets_its_waker() {
     let (items, inbox) = (Items::new(1), Inbox::<Item>::new());

@@ -136,9 +136,30 @@ fn newborn_items_are_counted_if_asked_for_until_the_queue_is_closed() {
     let injector = injector_with(&items, 1);
     // SAFETY: `items` outlives the injector, and each item is pushed once; the last is refused.
     let push = |value, is_counted| unsafe { injector.push_unless_closed(items.at(value), is_counted) };
+    assert_eq!(injector.newborns(), 0);
     assert!(push(1, true) && push(2, false));
     assert_eq!((injector.newborns(), injector.close()), (1, 1));
     assert!(!push(3, true));
     assert_eq!((injector.newborns(), injector.len()), (1, 3));
     while injector.pop().map(|item| items.take(item)).is_some() {}
+}
+
+#[test]
+fn the_memory_for_the_blocks_of_a_peak_is_freed_when_the_last_one_is_taken() {
+    for (capacity, is_kept) in [(MOST_KEPT, true), (MOST_KEPT + 1, false)] {
+        let items = Items::new(BLOCK + 1);
+        let injector = Injector::new();
+        injector.inner.blocks.lock().queue = VecDeque::with_capacity(capacity);
+        let kept = || injector.inner.blocks.lock().queue.capacity();
+        assert_eq!(kept(), capacity);
+        for value in 0..BLOCK + 1 {
+            // SAFETY: `items` outlives the injector, and each item is pushed once.
+            unsafe { injector.push(items.at(value)) };
+        }
+        for value in 0..BLOCK + 1 {
+            assert_eq!(kept(), capacity);
+            assert_eq!(injector.pop().map(|item| items.take(item)), Some(value));
+        }
+        assert_eq!(kept(), if is_kept { capacity } else { 0 });
+    }
 }

@@ -4,6 +4,7 @@ use std::thread;
 use super::*;
 use crate::queue::intrusive_list::tests::{Item, Items};
 use crate::util::joined::joined_scope;
+use crate::util::unwind::catch;
 
 /// The start of a ring's indices: at zero, before `tail` wraps, and before the head's 55 bits do.
 const STARTS: [u64; 3] = [0, (1 << 32) - 100, (1 << 55) - 100];
@@ -157,6 +158,42 @@ fn a_batch_takes_from_its_source_only_what_fits() {
         assert_eq!(ring.push_batch(&mut source), RING_CAPACITY - 3);
     }
     assert_eq!(source.next(), Some(items.at(RING_CAPACITY)));
+}
+
+#[test]
+fn pushes_are_counted_and_pops_are_not() {
+    for start in STARTS {
+        let items = Items::new(5);
+        let (ring, injector) = (Local::starting_at(start), Injector::new());
+        let pushes = || ring.pushes().wrapping_sub(start as u32);
+        assert_eq!((pushes(), ring.is_empty()), (0, true));
+        push(&ring, &injector, &items, 0..3);
+        assert_eq!((pushes(), ring.is_empty()), (3, false));
+        // SAFETY: this thread owns the ring; the items outlive it.
+        unsafe { ring.push_batch((3..5).map(|value| items.at(value))) };
+        while pop(&ring, &items).is_some() {}
+        assert_eq!((pushes(), ring.is_empty()), (5, true));
+    }
+}
+
+#[test]
+fn contradictory_indices_are_noticed() {
+    for start in STARTS {
+        let ring = Local::<Item>::starting_at(start);
+        let is_valid = |waiting: u32, claimed: u64| {
+            ring.head.store(Head::at(start).0 + claimed, Relaxed);
+            ring.tail.store((start as u32).wrapping_add(waiting), Relaxed);
+            // SAFETY: this thread owns the ring.
+            catch(|| unsafe { ring.validate() }).is_ok()
+        };
+        assert!(is_valid(0, 0) && is_valid(CAPACITY, 0) && is_valid(0, u64::from(CAPACITY)));
+        assert!(!is_valid(CAPACITY + 1, 0), "more wait than fit");
+        assert!(!is_valid(u32::MAX, 0), "the head is beyond the tail");
+        assert!(
+            !is_valid(CAPACITY, 1) && !is_valid(1, u64::from(CAPACITY)),
+            "the thief's do not fit besides"
+        );
+    }
 }
 
 /// Tells the thieves of a stress test to end, also when its owner panics.
