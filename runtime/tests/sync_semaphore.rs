@@ -173,6 +173,27 @@ fn a_task_without_budget_stands_in_line() {
 }
 
 #[test]
+fn permits_are_added_up_to_the_limit() {
+    assert_eq!(Semaphore::MAX_PERMITS, usize::MAX >> 3, "as Tokio's");
+    let semaphore = Semaphore::new(Semaphore::MAX_PERMITS - 2);
+    semaphore.add_permits(2);
+    assert_eq!(semaphore.available_permits(), Semaphore::MAX_PERMITS);
+    let text = panic_text(|| semaphore.add_permits(1));
+    assert!(text.contains(&(Semaphore::MAX_PERMITS + 1).to_string()), "{text}");
+    assert_eq!(semaphore.available_permits(), Semaphore::MAX_PERMITS);
+}
+
+#[test]
+fn permits_that_are_forgotten_are_gone() {
+    let semaphore = Semaphore::new(5);
+    assert_eq!((semaphore.forget_permits(2), semaphore.available_permits()), (2, 3));
+    assert_eq!((semaphore.forget_permits(9), semaphore.available_permits()), (3, 0));
+    assert!(semaphore.try_acquire().is_err());
+    semaphore.add_permits(1);
+    assert_eq!(semaphore.available_permits(), 1);
+}
+
+#[test]
 fn numbers_at_the_limit_are_refused_with_the_value() {
     let text = panic_text(|| Semaphore::new(Semaphore::MAX_PERMITS + 1));
     assert!(text.contains(&(Semaphore::MAX_PERMITS + 1).to_string()), "{text}");
