@@ -443,3 +443,49 @@ impl<S: Source> Drop for Take<S> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::pin::pin;
+
+    use super::*;
+
+    /// A future that waits for `n` of the permits.
+    fn waiting(permits: &Permits, n: usize) -> Pin<Box<Take<&Permits>>> {
+        let mut take = Box::pin(Take::new(permits, n));
+        assert!(take.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        take
+    }
+
+    /// Imitates permits that come back between PermitTake and PermitQueue.
+    #[test]
+    fn permits_that_are_free_at_the_second_look_are_taken() {
+        let permits = Permits::new(5);
+        let join = |n| {
+            let waiter = pin!(Waiter::new(n));
+            // SAFETY: (1) it has never joined; (2) if it joins now, it leaves below.
+            let joined = unsafe { Source::join(&&permits, waiter.as_ref(), Waker::noop().clone()) };
+            // SAFETY: (1) it has joined, and not left.
+            let left = joined.is_pending().then(|| unsafe { permits.waiters.lock().leave(waiter.as_ref()) });
+            (matches!(joined, Poll::Ready(Ok(()))), left.is_some(), permits.free())
+        };
+        assert_eq!([join(3), join(2), join(0)], [(true, false, 2), (true, false, 0), (true, false, 0)]);
+        assert!(permits.try_take(0).is_ok() && permits.try_take(1) == Err(TakeError::TooFew));
+        permits.give(1);
+        assert!(permits.try_take(1).is_ok(), "no future waits");
+    }
+
+    #[test]
+    fn a_request_must_wait_if_it_needs_more_than_is_free_or_others_wait() {
+        let must_wait = |permits: &Permits| [0, 1, 2, 3, 4].map(|n| Source::must_wait(&permits, n));
+        let permits = Permits::new(2);
+        assert_eq!(must_wait(&permits), [false, false, false, true, true]);
+        let waiting = waiting(&permits, 3);
+        assert_eq!(must_wait(&permits), [false, true, true, true, true]);
+        drop(waiting);
+        assert_eq!(must_wait(&permits), [false, false, false, true, true]);
+        permits.close();
+        assert_eq!(must_wait(&permits), [false; 5]);
+        assert_eq!(must_wait(&Permits::new(1)), [false, false, true, true, true]);
+    }
+}
