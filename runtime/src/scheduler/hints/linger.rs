@@ -144,6 +144,10 @@ mod tests {
     #[test]
     fn a_worker_that_is_asked_again_and_again_does_not_sleep_in_between() {
         const ROUNDS: u64 = 200;
+        if std::thread::available_parallelism().unwrap().get() == 1 {
+            // The thread that asks cannot run while the worker waits for it.
+            return;
+        }
         let runtime = one_worker();
         let shared = runtime.handle().shared();
         shared.crowd.pretend_cpus(usize::MAX);
