@@ -160,7 +160,8 @@ impl Runtime {
     ///
     /// The limit does not cover two things: the destructors of blocking closures that have not begun, which
     /// this call drops (those of files make the writes that are left); and the destructors of thread-local
-    /// values of workers, if all else has ended within the limit.
+    /// values of workers, if all else has ended within the limit. The closures are dropped one after the
+    /// other, so the destructor of one must not wait for that of another.
     ///
     /// # Examples
     /// ```
