@@ -6,7 +6,7 @@ mod support;
 use std::future::pending;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -183,8 +183,8 @@ fn a_call_that_blocks_when_the_shutdown_begins_may_wait_for_the_end_of_a_task() 
     }
 }
 
-/// Has a task block, announced, until the sender of `ended` is dropped, and hold `lock` meanwhile. Returns when
-/// it blocks.
+/// Has a task block, announced, until the sender of `ended` is dropped, and hold `lock` meanwhile. Returns
+/// when it blocks.
 fn block_with(runtime: &Runtime, lock: &Arc<Mutex<()>>, ended: mpsc::Receiver<()>) {
     let (begin, begun) = mpsc::channel();
     let lock = lock.clone();
@@ -198,8 +198,8 @@ fn block_with(runtime: &Runtime, lock: &Arc<Mutex<()>>, ended: mpsc::Receiver<()
     begun.recv_timeout(LIMIT).unwrap();
 }
 
-/// The only spare worker is in a poll when the shutdown begins. Then it waits, without a word, for a lock that
-/// the blocked call holds.
+/// The only spare worker is in a poll when the shutdown begins. Then it waits, without a word, for a lock
+/// that the blocked call holds.
 #[test]
 fn a_call_that_blocks_beside_a_spare_worker_may_wait_for_the_end_of_a_task() {
     let _watchdog = watchdog();
@@ -228,8 +228,8 @@ fn a_call_that_blocks_may_wait_for_the_end_of_a_task_while_threads_are_refused()
     end_beside(runtime, move || _ = task::block_in_place(|| ended.recv().unwrap_err()));
 }
 
-/// Both workers are blocked when the shutdown begins. One of them comes back at once, before a spare worker has
-/// come, and waits, without a word, for a lock that the other one holds.
+/// Both workers are blocked when the shutdown begins. One of them comes back at once, before a spare worker
+/// has come, and waits, without a word, for a lock that the other one holds.
 #[test]
 fn a_call_that_blocks_may_wait_for_a_task_of_a_worker_that_is_back() {
     let _watchdog = watchdog();
@@ -249,7 +249,7 @@ fn a_call_that_blocks_may_wait_for_a_task_of_a_worker_that_is_back() {
                 begin.send(ended.into_inner().unwrap()).unwrap();
                 _ = released.recv();
             });
-            back.is_over.store(true, SeqCst);
+            back.end();
             drop(needed.lock().unwrap());
             drop(end);
         });
@@ -285,7 +285,7 @@ fn a_call_that_blocks_may_wait_for_a_task_of_a_worker_that_is_back_from_a_latch(
                     thread::yield_now();
                 }
             });
-            back.is_over.store(true, SeqCst);
+            back.end();
             drop(needed.lock().unwrap());
             drop(end);
         });
@@ -302,8 +302,8 @@ fn a_call_that_blocks_may_wait_for_a_task_of_a_worker_that_is_back_from_a_latch(
     }
 }
 
-/// A worker sleeps when the shutdown begins, with a task in its table. Its unpark hook needs a lock, without a
-/// word, and the call that holds the lock waits for the end of that task.
+/// A worker sleeps when the shutdown begins, with a task in its table. Its unpark hook needs a lock, without
+/// a word, and the call that holds the lock waits for the end of that task.
 #[test]
 fn a_call_that_blocks_may_wait_for_a_task_of_a_worker_inside_of_its_unpark_hook() {
     let _watchdog = watchdog();
@@ -311,8 +311,8 @@ fn a_call_that_blocks_may_wait_for_a_task_of_a_worker_inside_of_its_unpark_hook(
         let (late, lock) = (Arc::new(Late::default()), Arc::new(Mutex::new(())));
         let (starts, wakes, needed) = (late.clone(), late.clone(), lock.clone());
         let unpark = move || {
-            if wakes.has_begun.load(SeqCst) {
-                wakes.is_over.store(true, SeqCst);
+            if wakes.has_begun.load(SeqCst) && has_shutdown_begun() {
+                wakes.end();
                 drop(needed.lock().unwrap());
             }
         };
@@ -383,31 +383,47 @@ fn a_hook_that_holds_up_spare_workers_brings_no_more_of_them() {
         hook.pass();
     };
     let runtime = builder(1).on_thread_start(start).build().unwrap();
-    until("the worker has begun", || starts.load(SeqCst) == 1);
+    // Behind its hook.
+    runtime.block_on(runtime.spawn(async {})).unwrap();
     late.has_begun.store(true, SeqCst);
     let (end, ended) = mpsc::channel::<()>();
     block_with(&runtime, &Arc::default(), ended);
     // As many looks of the monitor as brought some ten of them.
     thread::sleep(Duration::from_millis(200));
     let most = starts.load(SeqCst);
-    late.is_over.store(true, SeqCst);
+    late.end();
     drop(end);
     drop(runtime);
     assert!(most <= 4, "{most} threads started");
+}
+
+/// Whether the current runtime takes no more tasks.
+fn has_shutdown_begun() -> bool {
+    let probe = task::spawn(pending::<()>());
+    let is_refused = probe.is_finished();
+    probe.abort();
+    is_refused
 }
 
 /// Threads that start late: once it has begun, until it is over.
 #[derive(Default)]
 struct Late {
     has_begun: AtomicBool,
-    is_over: AtomicBool,
+    is_over: Mutex<bool>,
+    ends: Condvar,
 }
 
 impl Late {
     fn pass(&self) {
         if self.has_begun.load(SeqCst) {
-            until("the threads may start", || self.is_over.load(SeqCst));
+            let is_over = self.is_over.lock().unwrap();
+            drop(self.ends.wait_while(is_over, |is_over| !*is_over).unwrap());
         }
+    }
+
+    fn end(&self) {
+        *self.is_over.lock().unwrap() = true;
+        self.ends.notify_all();
     }
 }
 

@@ -106,8 +106,9 @@ impl<T> Users<T> {
 }
 
 /// Wakes all wakers, for a thread on which the other users rely. A foreign waker may block, so each is called
-/// on a thread of its own. If the system refuses that thread, the waker is called here. A panic of a waker
-/// does not end the calling thread.
+/// on a thread of its own. (So are those of combinators, and of a `block_on` that drives a `current_thread`
+/// runtime.) If the system refuses that thread, the waker is called here. A panic of a waker does not end the
+/// calling thread.
 pub fn wake_all(wakers: Vec<Waker>) {
     for waker in wakers {
         if coop::is_of_task(&waker) {

@@ -35,14 +35,17 @@
 //! cancels none. If a worker is lacking for them, because no spare worker can come or none has come yet, the
 //! monitor queues those of the lent tables, and has a thread cancel what is queued, and the next one if that
 //! thread is stuck in a destructor (`away/monitor/cancels.rs`). If the system refuses the thread, too, the
-//! tasks wait, and the monitor tries again. Rejected: to claim a whole table and cancel one task after the other, because no
-//! other thread can cancel those that come behind the first; and to cancel tasks on the stack that blocks.
+//! tasks wait, and the monitor tries again. Rejected: to claim a whole table and cancel one task after the
+//! other, because no other thread can cancel those that come behind the first; and to cancel tasks on the
+//! stack that blocks.
+//!
 //! Two cases are left:
 //! - A worker that blocks without a word keeps its own table, because it works there without a lock. So a
-//!   destructor that waits for another task has to announce it (`block_in_place`). A poll that waits for a
-//!   lock since before the shutdown keeps the tasks of its worker alive until it has the lock.
+//!   destructor that waits for another task has to announce it (`block_in_place`). A worker that has
+//!   not been away since the shutdown began keeps the tasks in its table while it blocks without a word.
 //! - The tasks of `FinishTasks` are cancelled one after the other. Foreign threads have woken them when all
-//!   workers had arrived.
+//!   workers had arrived. Nor may the destructor of one wait for a timer or a descriptor: no worker fires it,
+//!   and `ShutDriver` comes behind. The same holds for the user's hooks that run behind the loop.
 //!
 //! *All workers leave in the end.* They arrive under one lock, so one of them is the last. The last one
 //! closes, unless something is visible or a job is live. If something is visible, the last worker sees to it
@@ -124,7 +127,7 @@ impl Shared {
         self.count_all_blocked();
         self.unpark_all();
         // If all workers are away, a spare worker has to cancel the tasks that they wait for. If none is
-        // there, the tasks are queued here.
+        // there yet, the tasks are queued here.
         self.fetch_strictly(Work::Task);
         if self.lacks_spare_for_now(0) {
             self.as_job(|| self.queue_lent());

@@ -158,7 +158,7 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     let hooks = &state.config.hooks;
     call_start_hook(hooks);
     if !worker.is_permanent() {
-        state.spare_has_come(index);
+        state.spare_has_started(index);
     }
     let life = || {
         state.call_handler(&state.config.start_handler, index);
@@ -192,8 +192,8 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     unsafe { Shared::leave(shared, worker.take_references()) };
 }
 
-/// Calls the user's hook for the start of a worker. All workers may be inside of that hook, and one that was
-/// called would come to it first. So the hook waits for none: its parallel calls run in place.
+/// Calls the user's hook for the start of a worker. All workers may be inside of that hook, and a spare
+/// worker that was called would come to it first. So the hook waits for none: its parallel calls run in place.
 fn call_start_hook(hooks: &Hooks) {
     // SAFETY: (1) null.
     let region = unsafe { Region::isolated(null(), Tag::SOLITARY) };

@@ -40,7 +40,7 @@ use crate::coop;
 use crate::io::ReadBuf;
 use crate::io::locked::{Users, poll_locked, wake_all};
 use crate::loom::sync::{Condvar, Mutex};
-use crate::util::unwind::{FirstPanic, run_quietly};
+use crate::util::unwind::FirstPanic;
 
 /// How long the thread stays when no bytes are wanted.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
@@ -145,8 +145,7 @@ impl Input {
         state.wanted = 0;
         let wakers = state.handles.take_wakers();
         drop(state);
-        // The caller is inside of a poll, and no other handle relies on it.
-        wakers.into_iter().for_each(|waker| run_quietly(|| waker.wake()));
+        wake_all(wakers);
     }
 
     /// The life of the thread: calls `read` for bytes that are wanted, until none have been wanted for some

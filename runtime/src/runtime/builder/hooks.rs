@@ -11,8 +11,10 @@ use crate::runtime::Handle;
 impl Builder {
     /// Calls `f` on each worker, spare worker and blocking thread of the runtime when the thread begins.
     ///
-    /// On a worker, a parallel call inside of `f`, such as [`join`](crate::parallel::join), runs sequentially,
-    /// because all other workers may be inside of `f`, too.
+    /// On a worker, a parallel call inside of `f`, such as [`join`](crate::parallel::join) or
+    /// [`ThreadPool::install`](crate::parallel::ThreadPool::install), runs sequentially, because all other
+    /// workers may be inside of `f`, too. If all threads wait inside of `f` for a task, a computation, a
+    /// timer or a socket of the runtime, none is left to run it.
     ///
     /// The panic hook reports a panic in `f`, and then the panic is swallowed.
     ///
@@ -39,6 +41,9 @@ impl Builder {
 
     /// Calls `f` on each worker, spare worker and blocking thread of the runtime before the thread ends.
     ///
+    /// When the runtime ends, no thread looks after its timers and sockets any more, and none runs its tasks.
+    /// So `f` must not wait for these. It may wait for a runtime of its own.
+    ///
     /// The panic hook reports a panic in `f`, and then the panic is swallowed.
     ///
     /// # Examples
@@ -55,8 +60,9 @@ impl Builder {
 
     /// Calls `f` on a worker before it goes to sleep.
     ///
-    /// If `f` makes work for this worker, the worker runs that work and does not go to sleep. The panic hook
-    /// reports a panic in `f`, and then the panic is swallowed.
+    /// If `f` makes work for this worker, the worker runs that work and does not go to sleep. `f` must not
+    /// wait for tasks, timers or sockets of the runtime, because other workers that find no work come to `f`,
+    /// too. The panic hook reports a panic in `f`, and then the panic is swallowed.
     ///
     /// # Examples
     /// ```
@@ -71,7 +77,8 @@ impl Builder {
     }
 
     /// Calls `f` on a worker after it woke, or when it does not sleep after all. So each call of the function
-    /// of [`on_thread_park`](Self::on_thread_park) is followed by one call of `f`.
+    /// of [`on_thread_park`](Self::on_thread_park) is followed by one call of `f`. As there, `f` must not
+    /// wait for tasks, timers or sockets of the runtime.
     ///
     /// The panic hook reports a panic in `f`, and then the panic is swallowed.
     ///

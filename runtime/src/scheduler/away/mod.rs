@@ -15,7 +15,8 @@
 //! | waiting | it sleeps until a latch is set | its bit in `idle.rs` | it wakes |
 //! | yielding | a split point, as tasks wait (`split.rs`) | itself | its tasks are done, or its time is up |
 //!
-//! The monitor counts in the number `stalled` also each spare worker that it wants to help with slow tasks.
+//! The monitor counts in the number `stalled` also each spare worker that it wants to help with slow tasks,
+//! and one for all spare workers that are stuck in the user's hook for their start.
 //!
 //! *Spare workers* compensate for the workers that are away. A spare worker is a worker like any other, with
 //! a processor of its own. It polls tasks and runs jobs of every kind. Only its start and its end differ.
@@ -37,7 +38,9 @@
 //!    └───────────────────────────────────────────────────── keep-alive is over ──┘
 //! ```
 //! One function decides whether a spare worker is needed: `Table::lacks_spare`. A thread that makes work
-//! visible asks it by `Shared::fetch`, when no worker sleeps or searches.
+//! visible asks it by `Shared::fetch`, when no worker sleeps or searches. A spare worker is active from its
+//! call on, and *starting* until its thread has left the user's hook. The shutdown does not rely on those
+//! that are starting: `Table::lacks_spare_for_now`.
 //!
 //! # What a spare worker takes
 //! The active spare workers have ranks, by their indices.

@@ -31,20 +31,19 @@ impl Shared {
         self.bring(called)
     }
 
-    /// Whether a spare worker is needed, while `waiting` workers wait for latches, and was not called so far,
-    /// or takes no work yet.
+    /// Whether fewer spare workers take work than are needed, while `waiting` workers wait for latches.
     pub fn lacks_spare_for_now(&self, waiting: usize) -> bool {
         self.away.read(|table| table.lacks_spare_for_now(waiting))
     }
 
     /// Whether spare worker `index` was called, and takes no work yet.
-    pub fn is_spare_coming(&self, index: usize) -> bool {
-        self.away.read(|table| table.is_coming(index))
+    pub fn is_spare_starting(&self, index: usize) -> bool {
+        self.away.read(|table| table.is_starting(index))
     }
 
     /// Spare worker `index` is about to take work.
-    pub fn spare_has_come(&self, index: usize) {
-        self.away.change(|table| table.has_come(index));
+    pub fn spare_has_started(&self, index: usize) {
+        self.away.change(|table| table.has_started(index));
     }
 
     /// Calls a spare worker if one is needed, while `waiting` workers wait for latches.

@@ -127,7 +127,7 @@ pub struct Table {
     active: Vec<usize>,
     /// Those of them whose threads have not begun, or are inside of the hook for their start. They take no
     /// work yet, and a name or a hook of the user may keep them for long.
-    coming: Vec<usize>,
+    starting: Vec<usize>,
     /// Indices of the resting spare workers; the last to rest is last.
     resting: Vec<usize>,
     /// Which indices of spare workers are in use: `used[i]` stands for index `first + i`. The thread of a
@@ -328,18 +328,18 @@ impl Table {
         self.active.len() < self.needed(waiting)
     }
 
-    /// As [`lacks_spare`](Self::lacks_spare), but one that is coming does not count as there.
+    /// As [`lacks_spare`](Self::lacks_spare), but a spare worker that is starting does not count as there.
     pub fn lacks_spare_for_now(&self, waiting: usize) -> bool {
-        self.active.len() - self.coming.len() < self.needed(waiting)
+        self.active.len() - self.starting.len() < self.needed(waiting)
     }
 
-    pub fn is_coming(&self, index: usize) -> bool {
-        self.coming.contains(&index)
+    pub fn is_starting(&self, index: usize) -> bool {
+        self.starting.contains(&index)
     }
 
     /// Spare worker `index`, which was called, is about to take work.
-    pub fn has_come(&mut self, index: usize) {
-        self.coming.retain(|&coming| coming != index);
+    pub fn has_started(&mut self, index: usize) {
+        self.starting.retain(|&starting| starting != index);
     }
 
     /// Whether more spare workers are active than are needed.
@@ -391,7 +391,7 @@ impl Table {
         };
         self.used[place] = true;
         self.add_active(self.first + place);
-        self.coming.push(self.first + place);
+        self.starting.push(self.first + place);
         self.counts.started += 1;
         Some(Call::Fresh(self.first + place))
     }
@@ -400,7 +400,7 @@ impl Table {
     pub fn refused(&mut self, index: usize) {
         self.counts.started -= 1;
         self.counts.refused += 1;
-        self.has_come(index);
+        self.has_started(index);
         self.remove_active(index);
         self.used[index - self.first] = false;
     }

@@ -20,7 +20,8 @@
 //! Its sender takes one short lock, and each receiver does one atomic read-modify-write. Nothing is
 //! allocated. A clone holds up other receivers of the same value, and no other task unless the senders come
 //! round to its slot. So large values should be in an `Arc`. The `clone` of a value must not use the channel
-//! that the value is in.
+//! that the value is in, nor wait for a lock under which another thread sends or drops a receiver. If it
+//! computes in parallel, it does so inside of [`isolated`](crate::parallel::isolated).
 //!
 //! # Examples
 //! ```

@@ -417,12 +417,13 @@ impl Looks<'_> {
             }
         }
         self.has_called = is_pressing && has_helper;
+        // Those inside of the user's hook for their start count as one: the next would come to the same hook.
+        let (starting, stuck): (Vec<_>, Vec<_>) =
+            stuck.into_iter().partition(|&index| state.is_spare_starting(index));
         let computing = stuck.iter().filter(|&&index| self.is_computing_spare(index)).count();
         let are_all_stuck = self.up().all(|index| self.watched[index].is_stuck);
-        let off_cpu: Vec<_> = stuck.iter().filter(|&&index| self.watched[index].is_off_cpu).collect();
-        // Those inside of the user's hook for their start count as one: the next would come to the same hook.
-        let coming = off_cpu.iter().filter(|&&&index| state.is_spare_coming(index)).count();
-        let mut stalled = off_cpu.len() - coming + coming.min(1);
+        let off_cpu = stuck.iter().filter(|&&index| self.watched[index].is_off_cpu).count();
+        let mut stalled = off_cpu + starting.len().min(1);
         if state.lifecycle.has_begun() && !are_all_stuck {
             // No spare worker rests any more, and all cancel tasks. They wait for the same locks, so each
             // that came for such a wait would bring the next. One is enough while any worker goes on.
