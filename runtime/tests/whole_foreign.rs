@@ -460,16 +460,20 @@ fn a_deadlock_handler_does_not_wait_for_a_thread_of_the_deadlock() {
     };
     let closure = runtime.spawn_blocking(waits());
     let second = waits();
-    let computed = runtime.compute(move || {
+    let compute = move || {
         let first = || {
             while marked.load(SeqCst) < 2 {
                 join(|| (), || ());
             }
         };
         isolated(|| join(first, second));
-    });
+    };
     let (done, is_done) = mpsc::channel();
-    runtime.spawn(async move { done.send((closure.await, computed.await)).unwrap() });
+    // The task begins the computation, so that it waits before both workers are in there.
+    runtime.spawn(async move {
+        let computed = runtime::compute(compute);
+        done.send((closure.await, computed.await)).unwrap();
+    });
     // This thread is in no `block_on`, which would count as a thread that may go on.
     let (closure, computed) = is_done.recv_timeout(LIMIT).unwrap();
     closure.unwrap();
