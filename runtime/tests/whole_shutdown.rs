@@ -6,7 +6,7 @@ mod support;
 use std::future::pending;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Condvar, Mutex, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use runtime::parallel::{ThreadPoolBuilder, isolated, join, scope};
 use runtime::sync::oneshot;
 use runtime::{Handle, Runtime, task, time};
 use support::{
-    HUGE_STACK, KINDS, LIMIT, NoThreads, build, builder, has_shadow_memory, in_child, rounds, until,
+    Gate, HUGE_STACK, KINDS, LIMIT, NoThreads, build, builder, has_shadow_memory, in_child, rounds, until,
     wait_with, watchdog,
 };
 
@@ -234,10 +234,7 @@ fn a_call_that_blocks_may_wait_for_the_end_of_a_task_while_threads_are_refused()
 fn a_call_that_blocks_may_wait_for_a_task_of_a_worker_that_is_back() {
     let _watchdog = watchdog();
     for spares in [0, 512] {
-        let late = Arc::new(Late::default());
-        let hook = late.clone();
-        let mut builder = builder(2);
-        let runtime = builder.spare_workers(spares).on_thread_start(move || hook.pass()).build().unwrap();
+        let (runtime, late) = with_late_threads(spares);
         let (begin, begun) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         let (end, is_over) = mpsc::channel::<()>();
@@ -266,10 +263,7 @@ fn a_call_that_blocks_may_wait_for_a_task_of_a_worker_that_is_back() {
 fn a_call_that_blocks_may_wait_for_a_task_of_a_worker_that_is_back_from_a_latch() {
     let _watchdog = watchdog();
     for spares in [0, 512] {
-        let late = Arc::new(Late::default());
-        let hook = late.clone();
-        let mut builder = builder(2);
-        let runtime = builder.spare_workers(spares).on_thread_start(move || hook.pass()).build().unwrap();
+        let (runtime, late) = with_late_threads(spares);
         let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
         let (begin, begun) = mpsc::channel();
         let is_released = Arc::new(AtomicBool::new(false));
@@ -405,25 +399,30 @@ fn has_shutdown_begun() -> bool {
     is_refused
 }
 
+/// A runtime of two workers whose other threads may start late.
+fn with_late_threads(spares: usize) -> (Runtime, Arc<Late>) {
+    let late = Arc::new(Late::default());
+    let hook = late.clone();
+    let mut builder = builder(2);
+    (builder.spare_workers(spares).on_thread_start(move || hook.pass()).build().unwrap(), late)
+}
+
 /// Threads that start late: once it has begun, until it is over.
 #[derive(Default)]
 struct Late {
     has_begun: AtomicBool,
-    is_over: Mutex<bool>,
-    ends: Condvar,
+    is_over: Gate,
 }
 
 impl Late {
     fn pass(&self) {
         if self.has_begun.load(SeqCst) {
-            let is_over = self.is_over.lock().unwrap();
-            drop(self.ends.wait_while(is_over, |is_over| !*is_over).unwrap());
+            self.is_over.wait();
         }
     }
 
     fn end(&self) {
-        *self.is_over.lock().unwrap() = true;
-        self.ends.notify_all();
+        self.is_over.open();
     }
 }
 

@@ -209,8 +209,8 @@ pub struct Drops {
     /// Whether a task holds the lock until the shutdown has begun, or [`time`](Self::time) is over, and then
     /// across `block_in_place`.
     pub has_holder: bool,
-    /// Whether a task blocks in `block_in_place` until the shutdown has begun, or `time` is over. In the first
-    /// case it then takes the lock, without a word.
+    /// Whether a task blocks in `block_in_place` until the shutdown has begun, or `time` is over. In the
+    /// first case it then takes the lock, without a word.
     pub has_returner: bool,
     /// Tasks that wait for the others in polls. If `time` is over before the shutdown begins, they do not,
     /// unless they have waited from the start.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::deadlock::DeadlockHandler;
@@ -11,6 +11,7 @@ use super::kinds::{Flavor, RngSeed, UnhandledPanic};
 use super::observer::Observer;
 use crate::loom::thread;
 use crate::util::affinity::{self, Pins};
+use crate::util::either_thread::called_once;
 
 /// The name of the monitor's thread.
 const MONITOR_NAME: &str = "runtime-monitor";
@@ -124,16 +125,8 @@ impl Config {
         let Some(size) = self.thread_stack_size else {
             return start(None, Box::new(main));
         };
-        // Shared, so that it is still there after a refusal.
-        let main = Arc::new(Mutex::new(Some(main)));
-        let run = || -> Box<dyn FnOnce() + Send> {
-            let main = main.clone();
-            Box::new(move || {
-                let main = main.lock().unwrap_or_else(PoisonError::into_inner).take();
-                main.into_iter().for_each(|main| main());
-            })
-        };
-        start(Some(size), run()).or_else(|_| start(None, run()))
+        let main = called_once(main);
+        start(Some(size), main()).or_else(|_| start(None, main()))
     }
 
     /// Wraps `main` for a thread that the calling thread starts. The new thread does not stay on the one CPU

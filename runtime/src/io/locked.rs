@@ -5,12 +5,12 @@
 //! The second try sees what came meanwhile. What comes later finds the waker.
 
 use std::mem;
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use crate::coop;
 use crate::loom::sync::Mutex;
+use crate::util::either_thread::called_once;
 use crate::util::unwind::run_quietly;
 
 /// Makes an attempt under the lock. If it must wait, puts the caller's waker into the `slot`.
@@ -121,15 +121,7 @@ pub fn wake_all(wakers: Vec<Waker>) {
 
 #[cold]
 fn wake_elsewhere(waker: Waker) {
-    // Taken out by one thread, so that no destructor runs on the other.
-    let waker = Arc::new(Mutex::new(Some(waker)));
-    let wake = || {
-        let waker = waker.clone();
-        move || {
-            let waker = waker.lock().take();
-            run_quietly(|| waker.into_iter().for_each(Waker::wake));
-        }
-    };
+    let wake = called_once(|| run_quietly(|| waker.wake()));
     if thread::Builder::new().name("runtime-waker".into()).spawn(wake()).is_err() {
         wake()();
     }

@@ -193,7 +193,7 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
 }
 
 /// Calls the user's hook for the start of a worker. All workers may be inside of that hook, and a spare
-/// worker that was called would come to it first. So the hook waits for none: its parallel calls run in place.
+/// worker that was called would come to it first. So the hook's parallel calls run in place.
 fn call_start_hook(hooks: &Hooks) {
     // SAFETY: (1) null.
     let region = unsafe { Region::isolated(null(), Tag::SOLITARY) };

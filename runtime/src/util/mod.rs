@@ -4,6 +4,7 @@ pub mod affinity;
 pub mod as_tokio;
 pub mod block_on;
 pub mod crowd;
+pub mod either_thread;
 pub mod erased_future;
 #[cfg(all(test, not(loom)))]
 pub mod joined;

@@ -20,8 +20,8 @@
 //!              there is none, start one                     take all wakers; unlock; wake
 //!   Register   the handle's waker; Pending
 //! ```
-//! Foreign wakers are called on threads of their own (`locked.rs`): one that blocks would keep the thread from
-//! the next demand.
+//! Foreign wakers are called on threads of their own (`locked.rs`): a waker that blocks would keep the thread
+//! from the next demand.
 //!
 //! # No handle waits in vain
 //! **While a handle waits, bytes are wanted, and there is a thread on its way to `Deposit`.** `Demand` makes

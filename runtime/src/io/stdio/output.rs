@@ -22,8 +22,8 @@
 //!                                                         whose bytes they concern; not writing; take
 //!                                                         all wakers; unlock; wake
 //! ```
-//! Foreign wakers are called on threads of their own (`locked.rs`): one that blocks would keep the drain from
-//! the next batch.
+//! Foreign wakers are called on threads of their own (`locked.rs`): a waker that blocks would keep the drain
+//! from the next batch.
 //!
 //! # Nothing stays behind
 //! **While there is something to do, a drain exists that has `EndDrain` still before it.** `StartDrain` makes

@@ -114,7 +114,7 @@ impl Worker {
 
     /// The worker was away, and is about to run foreign code, which may block without a word. If the shutdown
     /// has begun meanwhile, queues what waits in the worker's table: the others may not have looked while it
-    /// was lent. The worker has not arrived.
+    /// was lent. The worker has not left, so at the latest `FinishTasks` cancels them.
     pub(in crate::scheduler) fn queue_if_ending(&self) {
         if self.table().is_some() && self.shared().lifecycle.has_begun() {
             self.queue_idle();
