@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use runtime::net::TcpListener;
 use runtime::parallel::{ThreadPoolBuilder, isolated, join, scope};
 use runtime::sync::oneshot;
 use runtime::{Handle, Runtime, task, time};
@@ -677,6 +678,47 @@ fn a_hook_that_runs_while_the_other_workers_end_finds_help() {
             }
             drop(runtime);
         }
+    }
+}
+
+/// The last hook of a worker waits for what no worker looks after any more. The end of the runtime ends the
+/// wait.
+#[test]
+fn the_last_hook_may_begin_a_wait_for_its_own_runtime() {
+    let _watchdog = watchdog();
+    let waits: [fn(&Handle); 3] = [
+        |handle| _ = handle.block_on(handle.spawn(async {})),
+        |handle| handle.block_on(time::sleep(Duration::from_millis(20))),
+        |handle| {
+            handle
+                .block_on(async {
+                    let listener = TcpListener::bind("127.0.0.1:0").await?;
+                    listener.accept().await.map(drop)
+                })
+                .unwrap_err();
+        },
+    ];
+    for (wait, workers) in waits.into_iter().zip([1, 2, 3]) {
+        let ends = Arc::new(AtomicBool::new(false));
+        let has_ended = ends.clone();
+        let runtime = builder(workers)
+            .on_thread_stop(move || {
+                if has_ended.load(SeqCst) {
+                    wait(&Handle::current());
+                }
+            })
+            .build()
+            .unwrap();
+        runtime.block_on(runtime.spawn_blocking(|| {})).unwrap();
+        // While this is dropped, the other workers have nothing left to do.
+        keep(
+            &runtime,
+            OnDrop(move || {
+                thread::sleep(Duration::from_millis(20));
+                ends.store(true, SeqCst);
+            }),
+        );
+        drop(runtime);
     }
 }
 

@@ -14,9 +14,11 @@
 //!    still scheduled now was woken a moment ago by a foreign thread, which is about to push it into the
 //!    injector: all workers have left, so no worker polls the task. The last worker waits for that push. So
 //!    no wake is in flight when the last task has been dropped, and later wakes find their task `DONE`.
-//! 5. `ShutDriver`: the last worker shuts down the driver. This wakes the futures that wait for descriptors
-//!    and timers outside of tasks. The worker then gives up BIAS. Handles, cells that are still referred to,
-//!    and such futures now keep the shared state, and the last of them frees it.
+//! 5. `ShutDriver`: before it cancels the tasks, the last worker shuts down the driver. This wakes the
+//!    futures that wait for descriptors and timers outside of tasks, and ends the waits of destructors and of
+//!    the last hooks, which no worker would end. In the end the last worker gives up BIAS. Handles, cells
+//!    that are still referred to, such futures, and workers inside of the last hooks (`start.rs`) now keep
+//!    the shared state, and the last of them frees it.
 //!
 //! # No worker leaves while another is inside of a poll or a job
 //! Code in a poll or a job may need the other workers: it may wait for a scope's jobs, for a task to be
@@ -44,8 +46,7 @@
 //!   destructor that waits for another task has to announce it (`block_in_place`). A worker that has
 //!   not been away since the shutdown began keeps the tasks in its table while it blocks without a word.
 //! - The tasks of `FinishTasks` are cancelled one after the other. Foreign threads have woken them when all
-//!   workers had arrived. Nor may the destructor of one wait for a timer or a descriptor: no worker fires it,
-//!   and `ShutDriver` comes behind. The same holds for the user's hooks that run behind the loop.
+//!   workers had arrived.
 //!
 //! *All workers leave in the end.* They arrive under one lock, so one of them is the last. The last one
 //! closes, unless something is visible or a job is live. If something is visible, the last worker sees to it
@@ -217,11 +218,11 @@ impl Shared {
     /// `FinishTasks`, `ShutDriver`: a worker leaves, with its own count of references; see `reference.rs`.
     ///
     /// # Safety
-    /// 1. Called once for each worker that was counted, as its last use of `this`. 2. The caller is not in
-    ///    the context of a worker of `this` any more, or is not the last.
+    /// 1. Called once for each worker that was counted. A caller that uses `this` afterwards has a reference.
+    ///    2. The caller is not in the context of a worker of `this` any more, or is not the last.
     pub unsafe fn leave(this: NonNull<Self>, references: i64) {
-        // SAFETY: BIAS keeps the state until the last worker gives it up. The other workers do not touch the
-        // state after `thread_leaves`. `add_references`: (1) BIAS; (2) the number is the worker's own count.
+        // SAFETY: BIAS keeps the state until the last worker gives it up. Here the other workers do not touch
+        // the state after `thread_leaves`. `add_references`: (1) BIAS; (2) the number is the worker's own count.
         unsafe {
             this.as_ref().add_references(references);
             if this.as_ref().lifecycle.thread_leaves() {
@@ -241,6 +242,8 @@ impl Shared {
         // The injector has counted these references, those of newborn tasks from outside.
         // SAFETY: (1) BIAS keeps the state meanwhile. (2) The number is not negative.
         unsafe { self.add_references(self.injector.close() as i64) };
+        let last = Waking::default();
+        last.add(&self.driver.shutdown());
         loop {
             self.cancel_injected();
             // SAFETY: no table is claimed as the caller's own, because all tables are lent.
@@ -250,9 +253,7 @@ impl Shared {
             // A destructor has woken a task, or another thread is between the two instructions of a wake.
             crate::loom::thread::yield_now();
         }
-        let last = Waking::default();
         self.processors.iter().for_each(|processor| processor.waking.move_to(&last));
-        last.add(&self.driver.shutdown());
         self.wake_at_the_end(last);
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::exit::Exit;
 use super::monitor;
+use super::reference::Reference;
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::config::hooks::Hooks;
@@ -127,13 +128,14 @@ pub unsafe fn start_monitor(shared: NonNull<Shared>) -> io::Result<thread::JoinH
 ///    this worker has left its loop.
 unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     // Before the worker allocates anything, so that its memory lies close to the CPU.
-    // SAFETY: by (1) the state is valid until `leave`.
+    // SAFETY: by (1) the state is valid until `leave`, and then by the reference below.
     unsafe { shared.as_ref() }.config.pins.iter().for_each(|pins| pins.pin(index));
     // SAFETY: as above.
     let seed = unsafe { shared.as_ref() }.config.rng_seed.as_ref();
     let _seeded = seed.map(|seed| rand::seed_thread(seed.of(index as u64)));
-    // SAFETY: (1) as above; after `leave` the worker is only dropped, which does not touch the state. (2) is
-    // our (2); after its loop the worker touches no queue and no job processor.
+    // SAFETY: (1) as above; from `leave` to its last use, the reference below keeps the state, and then the
+    // worker is only dropped, which does not touch the state. (2) is our (2); after its loop the worker
+    // touches no queue and no job processor.
     let worker = unsafe { Worker::new(shared, index) };
     worker.processor().parker.adopt_current_thread();
     worker.processor().yield_parker.adopt_current_thread();
@@ -150,7 +152,7 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     state.monitor.worker_woke(&state.driver);
     // A pool of jobs is never the current runtime: it has no tasks, and no handle.
     let entry = (!state.config.is_pool).then(|| Entry::new(shared));
-    // SAFETY: (1) the entry stays in this frame until `leave`, and the state valid. (2) The entry is new.
+    // SAFETY: (1) the entry stays in this frame until it is left, and the state valid. (2) The entry is new.
     entry.iter().for_each(|entry| unsafe { entry.enter() });
     // The hooks run outside of the worker's context. So what they spawn goes to the injector, which is always
     // drained. A pool's handlers run inside of the worker's context, so that the jobs that they begin are on
@@ -172,6 +174,17 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
         std::mem::forget(payload);
         unwind::abort("a worker panicked outside of a task")
     });
+    debug_assert!(
+        worker.table().is_none(),
+        "a worker leaves, and `FinishTasks` of `lifecycle.rs` cannot see its table"
+    );
+    // The last hooks may wait for a timer or a descriptor, whose wait `ShutDriver` ends. So the worker leaves
+    // first, and is a thread like any other that has a reference.
+    // SAFETY: (1) the worker has not left.
+    let reference = unsafe { Reference::new(shared) };
+    // SAFETY: (1) by our (1) this worker was counted, and what follows uses the reference. (2) `enter_worker`
+    // has ended.
+    unsafe { Shared::leave(shared, worker.take_references()) };
     context::enter_block_on(|| {
         if has_index {
             // For the last call of the park hook. No other worker may be there any more to help this thread,
@@ -184,12 +197,7 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
         worker.end_counters();
     }
     entry.iter().for_each(Entry::leave);
-    debug_assert!(
-        worker.table().is_none(),
-        "a worker leaves, and `FinishTasks` of `lifecycle.rs` cannot see its table"
-    );
-    // SAFETY: (1) by our (1) this worker was counted, and this is the last use. (2) `enter_worker` has ended.
-    unsafe { Shared::leave(shared, worker.take_references()) };
+    drop(reference);
 }
 
 /// Calls the user's hook for the start of a worker. All workers may be inside of that hook, and a spare

@@ -42,7 +42,8 @@ impl Builder {
     /// Calls `f` on each worker, spare worker and blocking thread of the runtime before the thread ends.
     ///
     /// When the runtime ends, no thread looks after its timers and sockets any more, and none runs its tasks.
-    /// So `f` must not wait for these. It may wait for a runtime of its own.
+    /// If `f` waits for these, the wait ends as in any thread that outlives a runtime: a task counts as
+    /// cancelled, a socket gives an error, and a timer panics. `f` may wait for a runtime of its own.
     ///
     /// The panic hook reports a panic in `f`, and then the panic is swallowed.
     ///
