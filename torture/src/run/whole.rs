@@ -10,8 +10,9 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use runtime::parallel::scope;
+use runtime::parallel::{join, scope};
 use runtime::task::block_in_place;
+use runtime::time::sleep;
 use runtime::{Builder, Handle, Runtime};
 
 use super::steps::{blocked_on, task};
@@ -97,6 +98,23 @@ fn fork_at_the_end(w: &Weak<World>) {
     });
 }
 
+/// Two closures, one of which may go to another thread.
+fn join_in_hook(w: &Weak<World>) {
+    let token = w.upgrade().map(|w| w.tokens.token());
+    let (a, b) = join(|| 1, move || token.map_or(2, |_token| 2));
+    if let (Some(w), true) = (w.upgrade(), a + b != 3) {
+        w.fault("a join in a hook came to something else");
+    }
+}
+
+/// Waits for a timer and for a task of the runtime whose thread ends.
+fn wait_in_hook() {
+    let Ok(handle) = Handle::try_current() else { return };
+    // Once the runtime has ended, a timer panics. So it does in a runtime without timers.
+    _ = catch_unwind(AssertUnwindSafe(|| handle.block_on(sleep(micros(300)))));
+    _ = handle.block_on(handle.spawn(async {}));
+}
+
 /// Wakes that only the scheduler's own net has caught are faults, although the program goes on.
 fn check_wakes(w: &World, handle: &Handle) {
     let missed = handle.metrics().missed_wake_count();
@@ -133,12 +151,17 @@ fn build_program(w: &Arc<World>) -> Result<(Runtime, Reaches), Box<dyn Error>> {
                 }
             }
             Hook::Forks => fork_at_the_end(&weak),
+            Hook::Waits => join_in_hook(&weak),
         };
         let other = hook.clone();
         match program.hook {
             // A task at each sleep would never let the worker sleep.
             Some(Hook::Spawns) => builder.on_thread_start(hook).on_thread_stop(other),
             Some(Hook::Forks) => builder.on_thread_park(hook),
+            Some(Hook::Waits) => builder.on_thread_start(hook).on_thread_stop(move || {
+                other();
+                wait_in_hook();
+            }),
             Some(Hook::Wakes | Hook::Naps) => builder.on_thread_park(hook).on_thread_unpark(other),
             _ => builder.on_thread_start(hook.clone()).on_thread_park(hook).on_thread_unpark(other),
         };
