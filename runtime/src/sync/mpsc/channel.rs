@@ -350,10 +350,18 @@ impl<T> Drop for Rx<T> {
         // SAFETY: (1) there is one `Rx`, borrowed mutably.
         panic.catch(|| unsafe { self.channel.queue.unpark() });
         let _waker = self.channel.capacity.as_ref().map(|capacity| capacity.last_permits.lock().take());
-        // A value that is being written at this moment is dropped with the channel.
-        while let Pop::Value(value) = self.pop() {
-            panic.catch(|| self.channel.received(1));
-            panic.catch(|| drop(value));
+        // A value that is being written is waited for: senders may keep the channel, and wait for something
+        // that is in the value or behind it.
+        let mut backoff = Backoff::new();
+        loop {
+            match self.pop() {
+                Pop::Value(value) => {
+                    panic.catch(|| self.channel.received(1));
+                    panic.catch(|| drop(value));
+                }
+                Pop::Busy => backoff.snooze(),
+                Pop::Ended | Pop::Empty => break,
+            }
         }
         panic.resume();
     }
