@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use runtime::parallel::{
     self, BroadcastContext, ThreadPool, ThreadPoolBuilder, broadcast, spawn, spawn_broadcast,
 };
-use support::{panic_of, watchdog};
+use support::{panic_of, rounds, watchdog};
 
 fn pool(threads: usize) -> ThreadPool {
     ThreadPoolBuilder::new().num_threads(threads).build().unwrap()
@@ -80,6 +80,23 @@ fn broadcasts_run_in_the_order_of_their_calls_on_each_thread() {
             let log = logs[context.index()].lock();
             assert!(log.iter().copied().eq(0..100), "{log:?}");
         });
+    });
+}
+
+/// All workers have the broadcasts in the same order, so the calls of the first one meet.
+#[test]
+fn broadcasts_that_begin_at_once_may_wait_for_their_own_calls() {
+    let _watchdog = watchdog();
+    let pool = pool(4);
+    thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in rounds(2000) {
+                    let barrier = Barrier::new(4);
+                    pool.broadcast(|_| _ = barrier.wait());
+                }
+            });
+        }
     });
 }
 

@@ -66,8 +66,11 @@ impl Shared {
     /// Queues one job for each permanent worker, in the order of their indices. Only that worker's job
     /// processor may run it. The jobs were counted.
     pub fn queue_broadcast(&self, jobs: impl Iterator<Item = JobRef>) {
-        for (index, job) in (0..self.config.workers).zip(jobs) {
-            self.job_processor(index).broadcasts.push_back(job);
+        {
+            let _order = self.injected_jobs.broadcasts.lock();
+            for (index, job) in (0..self.config.workers).zip(jobs) {
+                self.job_processor(index).broadcasts.push_back(job);
+            }
         }
         // SeqCst: between the pushes and the reads that follow the unparks. The next sleep sees a token that
         // is left.

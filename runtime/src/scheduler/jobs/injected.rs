@@ -36,6 +36,7 @@
 //! `inject.rs` queues jobs and wakes workers for them, `run.rs` runs them.
 
 use crate::job::{JobRef, Tag};
+use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::AtomicUsize;
 use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::queue::LockedList;
@@ -62,11 +63,19 @@ pub struct InjectedJobs {
     live: AtomicUsize,
     pub(super) installs: LockedList<JobRef>,
     pub(super) injected: LockedList<Injected>,
+    /// Held while the jobs of one broadcast are queued, so that all workers have broadcasts in one order. The
+    /// calls of one may wait for each other.
+    pub(super) broadcasts: Mutex<()>,
 }
 
 impl InjectedJobs {
     pub fn new() -> Self {
-        Self { live: AtomicUsize::new(0), installs: LockedList::new(), injected: LockedList::new() }
+        Self {
+            live: AtomicUsize::new(0),
+            installs: LockedList::new(),
+            injected: LockedList::new(),
+            broadcasts: Mutex::new(()),
+        }
     }
 
     /// `CountJob`. Returns false once the workers are leaving.
