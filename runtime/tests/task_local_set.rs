@@ -455,6 +455,35 @@ fn a_wake_by_the_drop_of_an_older_waker_has_the_set_polled() {
 }
 
 /// The task that waits for the set's task is not the last one that has polled the set.
+/// The wakes come on the set's own thread: by a timer of the runtime that it drives, and by its tasks.
+#[test]
+fn a_call_inside_of_a_poll_of_its_set_gets_the_wakes() {
+    let _watchdog = watchdog();
+    let runtime = LocalRuntime::new().unwrap();
+    let nested = |number: u32| {
+        let sleeps = runtime.spawn_local(async move {
+            time::sleep(Duration::from_millis(2)).await;
+            number
+        });
+        assert_eq!(runtime.block_on(sleeps).unwrap(), number);
+        let (tell, told) = oneshot::channel();
+        let waits = runtime.spawn_local(told);
+        runtime::spawn(async move {
+            time::sleep(Duration::from_millis(2)).await;
+            tell.send(number).unwrap();
+        });
+        assert_eq!(runtime.block_on(waits).unwrap(), Ok(number));
+        number
+    };
+    runtime.block_on(async {
+        assert_eq!(nested(1), 1);
+        yield_now().await;
+        let after = runtime.spawn_local(async { time::sleep(Duration::from_millis(2)).await });
+        assert_eq!(runtime.block_on(async { nested(2) }), 2);
+        after.await.unwrap();
+    });
+}
+
 #[test]
 fn a_call_that_ends_leaves_the_tasks_to_another_one() {
     let _watchdog = watchdog();

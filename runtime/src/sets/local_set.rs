@@ -280,15 +280,15 @@ impl LocalSet {
             fn drop(&mut self) {
                 self.1.leave();
                 // SAFETY: (1) as below: this drop is on the same thread.
-                unsafe { self.0.count_poll(false) };
+                unsafe { self.0.note_poll(false) };
             }
         }
         let entry = EnteredSet::new(self.shared, None);
-        // SAFETY: `count_poll`: (1) the set is `!Send`, so this thread is its owner. `enter`: (1) the entry
+        // SAFETY: `note_poll`: (1) the set is `!Send`, so this thread is its owner. `enter`: (1) the entry
         // stays in this frame, and `self` keeps the set, until `Leave` is dropped. (2) The entry is new. (3)
-        // As (1) of `count_poll`.
+        // As (1) of `note_poll`.
         unsafe {
-            self.shared().count_poll(true);
+            self.shared().note_poll(true);
             entry.enter();
         }
         let _leave = Leave(self.shared(), &entry);

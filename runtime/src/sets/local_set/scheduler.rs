@@ -18,7 +18,9 @@
 //! left, it has itself polled again. If none is left, it leaves its waker in the inbox. A push by another
 //! thread wakes that waker. A wake on the owner's thread pushes to the run queue. If a poll of the set is
 //! going on, it looks there before it ends, and once more after it has left its waker, because foreign code
-//! runs then. Otherwise the wake takes the waker out of the inbox and wakes it (`notify`).
+//! runs then. Otherwise the wake takes the waker out of the inbox and wakes it (`notify`). So it does when
+//! the poll that goes on has had another poll of the set inside of it: that one may be waited for, and has
+//! left its waker.
 //!
 //! # Several calls
 //! Several calls of `run_until` may go on at a time, in tasks of their own. The inbox has the waker of the
@@ -104,8 +106,9 @@ struct Own {
     ticks: u32,
     /// The references of the set, of guards and of cells, until the set is gone.
     references: usize,
-    /// The number of polls of the set on the stack of this thread.
-    polls: usize,
+    /// Whether a poll of the set has begun on this thread, and no other has ended since. An outer poll, in
+    /// which one has ended, may be in a `block_on` that waits for the tasks.
+    is_polled: bool,
     /// The calls of `run_until` that go on.
     calls: Vec<Call>,
     /// The number of calls that have begun.
@@ -144,7 +147,7 @@ impl LocalScheduler {
             running: 0,
             ticks: 0,
             references: 1,
-            polls: 0,
+            is_polled: false,
             calls: Vec::new(),
             begun: 0,
             is_closed: false,
@@ -219,7 +222,7 @@ impl LocalScheduler {
         let is_polled = unsafe {
             self.with_own(|own| {
                 own.queue.push_task(task);
-                own.polls > 0
+                own.is_polled
             })
         };
         if !is_polled {
@@ -371,13 +374,13 @@ impl LocalScheduler {
         }
     }
 
-    /// Counts a poll of the set in or out.
+    /// Notes that a poll of the set begins or ends.
     ///
     /// # Safety
     /// 1. The caller is the owner.
-    pub unsafe fn count_poll(&self, begins: bool) {
-        // SAFETY: (1). (2) The closure only counts.
-        unsafe { self.with_own(|own| own.polls = if begins { own.polls + 1 } else { own.polls - 1 }) }
+    pub unsafe fn note_poll(&self, begins: bool) {
+        // SAFETY: (1). (2) The closure writes a flag.
+        unsafe { self.with_own(|own| own.is_polled = begins) }
     }
 
     /// Cancels all tasks, and every task that is spawned from now on. See *the end*.
