@@ -104,6 +104,42 @@ fn a_waiter_that_panics_does_not_swallow_the_hand_over() {
     second.join().unwrap();
 }
 
+/// Two more threads wait when the driving thread is done. One of them is in its poll, which ends when the
+/// other has done what needs the driver.
+#[test]
+fn the_core_does_not_go_to_a_waiter_that_is_in_its_poll() {
+    let _watchdog = watchdog();
+    let runtime = build(0);
+    let (first, end) = driver(runtime.handle());
+    let (done, is_done) = mpsc::channel();
+    let (handle, sleeps) = (runtime.handle().clone(), Gate::default());
+    let is_asleep = sleeps.clone();
+    let parks = thread::spawn(move || {
+        handle.block_on(async {
+            is_asleep.open();
+            // Longer than it takes until the core is handed over.
+            runtime::time::sleep(Duration::from_millis(200)).await;
+            done.send(()).unwrap();
+        });
+    });
+    sleeps.wait();
+    // So long that it parks.
+    thread::sleep(Duration::from_millis(20));
+    let (handle, polled) = (runtime.handle().clone(), Gate::default());
+    let is_polled = polled.clone();
+    let blocks = thread::spawn(move || {
+        handle.block_on(async {
+            is_polled.open();
+            is_done.recv().unwrap();
+        });
+    });
+    polled.wait();
+    end.give();
+    first.join().unwrap();
+    blocks.join().unwrap();
+    parks.join().unwrap();
+}
+
 #[test]
 fn a_waiter_whose_future_parks_the_thread_loses_no_wake() {
     let _watchdog = watchdog();

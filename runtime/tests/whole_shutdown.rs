@@ -12,11 +12,13 @@ use std::time::Duration;
 
 use runtime::net::TcpListener;
 use runtime::parallel::{ThreadPoolBuilder, isolated, join, scope};
+use runtime::runtime::UnhandledPanic;
 use runtime::sync::oneshot;
+use runtime::task::block_in_place;
 use runtime::{Handle, Runtime, task, time};
 use support::{
-    Gate, HUGE_STACK, KINDS, LIMIT, NoThreads, build, builder, has_shadow_memory, in_child, rounds, until,
-    wait_with, watchdog,
+    Gate, HUGE_STACK, KINDS, LIMIT, NoThreads, build, builder, has_shadow_memory, in_child, panic_of, rounds,
+    until, wait_with, watchdog,
 };
 
 /// Calls a closure when it is dropped.
@@ -575,6 +577,47 @@ fn the_destructor_of_a_closure_that_is_not_run_may_wait_for_a_task() {
         runtime.spawn_blocking(move || drop(waits));
         drop(runtime);
     }
+}
+
+#[test]
+fn the_destructor_of_a_task_may_wait_for_a_closure_that_is_not_run() {
+    let _watchdog = watchdog();
+    for workers in KINDS {
+        let runtime = builder(workers).max_blocking_threads(1).build().unwrap();
+        let (begin, begun) = mpsc::channel();
+        let (release, released) = mpsc::channel::<()>();
+        runtime.spawn_blocking(move || {
+            begin.send(()).unwrap();
+            _ = released.recv();
+        });
+        begun.recv_timeout(LIMIT).unwrap();
+        let (end, ended) = mpsc::channel::<()>();
+        runtime.spawn_blocking(move || drop(end));
+        let ended = Mutex::new(ended);
+        let waits = OnDrop(move || _ = block_in_place(|| ended.lock().unwrap().recv()));
+        keep(&runtime, (waits, release));
+        drop(runtime);
+    }
+}
+
+/// The task's panic ends the runtime, on the only thread that can cancel the other task.
+#[test]
+fn the_destructor_of_a_closure_that_is_not_run_may_wait_for_a_task_if_a_panic_ends_the_runtime() {
+    let _watchdog = watchdog();
+    let runtime =
+        builder(0).max_blocking_threads(1).unhandled_panic(UnhandledPanic::ShutdownRuntime).build().unwrap();
+    let ((end, ended), (release, released)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
+    keep(&runtime, (end, release));
+    let (begin, begun) = mpsc::channel();
+    runtime.spawn_blocking(move || {
+        begin.send(()).unwrap();
+        _ = released.recv();
+    });
+    begun.recv_timeout(LIMIT).unwrap();
+    let waits = OnDrop(move || _ = ended.recv());
+    runtime.spawn_blocking(move || drop(waits));
+    let text = panic_of(|| runtime.block_on(async { _ = task::spawn(async { panic!("ends it") }).await }));
+    assert!(text.contains("shut down on unhandled panic"), "{text}");
 }
 
 /// A scope whose body blocks for one of its jobs.

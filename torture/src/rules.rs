@@ -81,7 +81,7 @@
 //!   run on one stack. A poll, a closure of a `join` in it, and a thread of a pool may wait in the same way
 //!   once the shutdown has begun, or before, if the shutdown waits for nothing. It may hold a lock meanwhile,
 //!   for which other polls wait without a word, if they come back from a blocking call or a latch and the
-//!   shutdown has begun. Closures that are not run are dropped by the thread that ends the runtime. *Made*
+//!   shutdown has begun. Closures that are not run are dropped beside the tasks, one after the other. *Made*
 //!   (`drops`): destructors that take a lock which others hold across `block_in_place`, also those of queued
 //!   closures; destructors that wait for that of a neighbour, all in one direction, up to chains of six; polls
 //!   that wait for destructors; polls that take the lock when they come back. If all threads are refused

@@ -18,7 +18,8 @@ pub(super) struct CoreState {
     pub(super) is_finished: bool,
     /// A task has panicked, and the runtime was built to end by that.
     pub(super) has_panicked: bool,
-    /// The numbers and threads of the `block_on` calls without the core.
+    /// The numbers and threads of the `block_on` calls that are about to park, because they do not have the
+    /// core.
     pub(super) waiters: Vec<(u64, Thread)>,
     /// The next waiter's number.
     next_waiter: u64,
@@ -46,18 +47,26 @@ impl Core {
         }
     }
 
-    /// Takes the core. `Err`: the core is taken, or its runtime has finished. The caller is a waiter then,
-    /// until the result is dropped. A thread that puts the core down unparks a waiter, which may try again.
-    pub(super) fn take_or_wait(&self) -> Result<(), Waiting<'_>> {
+    /// Takes the core. Returns false if it is taken, or its runtime has finished.
+    pub(super) fn try_take(&self) -> bool {
         let mut state = self.state.lock();
-        if state.is_taken || state.is_finished {
-            let number = state.next_waiter;
-            state.next_waiter += 1;
-            state.waiters.push((number, thread::current()));
-            return Err(Waiting { core: self, number });
+        let is_free = state.is_free();
+        state.is_taken |= is_free;
+        is_free
+    }
+
+    /// Makes the caller a waiter until the result is dropped, if the core cannot be taken. A thread that puts
+    /// the core down unparks a waiter, which may try again. Until then a waiter runs no foreign code: other
+    /// waiters rely on the one that is unparked.
+    pub(super) fn wait(&self) -> Option<Waiting<'_>> {
+        let mut state = self.state.lock();
+        if state.is_free() {
+            return None;
         }
-        state.is_taken = true;
-        Ok(())
+        let number = state.next_waiter;
+        state.next_waiter += 1;
+        state.waiters.push((number, thread::current()));
+        Some(Waiting { core: self, number })
     }
 }
 
@@ -81,13 +90,18 @@ impl Drop for Waiting<'_> {
             Some(place) => _ = state.waiters.swap_remove(place),
             // This waiter was called to the core. Whether or not it takes the core, the core must not stay
             // unused while another waiter waits.
-            None if !state.is_taken && !state.is_finished => state.unpark_a_waiter(),
+            None if state.is_free() => state.unpark_a_waiter(),
             None => {}
         }
     }
 }
 
 impl CoreState {
+    /// Whether a thread may take the core.
+    fn is_free(&self) -> bool {
+        !self.is_taken && !self.is_finished
+    }
+
     pub(super) fn unpark_a_waiter(&mut self) {
         if let Some((_, thread)) = self.waiters.pop() {
             thread.unpark();

@@ -22,7 +22,9 @@
 //! may be further down on the stack.
 //!
 //! **The core is not left unused.** One lock guards both steps of giving it back: putting the core down, and
-//! unparking a waiter. A waiter looks for the core under that lock before it sleeps.
+//! unparking a waiter. A caller of `block_on` looks for the core under that lock when it becomes a waiter,
+//! after the poll of its future. So a waiter that is unparked comes at once: it is in no poll, which may
+//! block for another waiter.
 //!
 //! A token of `thread::park` is only a hint. A future may park its thread in its poll (std's channels do),
 //! and use up a token that was meant for the caller of `block_on`. So after a poll, a caller that is about to
@@ -78,18 +80,12 @@ pub fn end_by_panic(shared: &Shared) {
 pub fn shutdown(handle: &Reference) {
     let shared = handle.shared();
     let closures = shared.begin_shutdown_keeping_closures();
-    let is_free = {
-        let mut state = shared.core.state.lock();
-        let is_free = !state.is_taken && !state.is_finished;
-        state.is_taken |= is_free;
-        is_free
-    };
-    if is_free {
+    if shared.core.try_take() {
         // SAFETY: (1) we have just taken the core. (2) `handle` is borrowed, and keeps the state.
-        drop(unsafe { Taken::new(handle.shared_ptr()) });
+        shared.drop_closures_beside(closures, || drop(unsafe { Taken::new(handle.shared_ptr()) }));
+    } else {
+        shared.drop_closures(closures);
     }
-    // Behind the tasks, because a destructor may wait for one.
-    shared.drop_closures(closures);
 }
 
 /// The core, taken by this thread; put down when dropped.
@@ -198,21 +194,19 @@ impl RootFuture<'_> {
         // SAFETY: the root holds a handle.
         let core = &unsafe { shared.as_ref() }.core;
         loop {
-            let waiting = match core.take_or_wait() {
-                Err(waiting) => waiting,
-                Ok(()) => {
-                    // SAFETY: (1) we have just taken the core. (2) The root holds a handle.
-                    let taken = unsafe { Taken::new(shared) };
-                    if enter::enter_worker(&taken.worker, || self.drive(&taken.worker, false)) {
-                        return;
-                    }
-                    continue;
+            if core.try_take() {
+                // SAFETY: (1) we have just taken the core. (2) The root holds a handle.
+                let taken = unsafe { Taken::new(shared) };
+                if enter::enter_worker(&taken.worker, || self.drive(&taken.worker, false)) {
+                    return;
                 }
-            };
+                continue;
+            }
             core.check_panicked(false);
             if self.poll() {
                 return;
             }
+            let Some(waiting) = core.wait() else { continue };
             core.check_panicked(true);
             // The poll may have called code that parked this thread. That code may have taken the token of a
             // wake, or of a call to the core.

@@ -91,10 +91,12 @@
 
 use std::io;
 use std::ptr::NonNull;
+use std::sync::mpsc;
 
 use super::away::Role;
 use super::blocking;
 use super::idle::Work;
+use super::reference::Reference;
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::driver::foreign::Waking;
@@ -103,6 +105,7 @@ use crate::loom::sync::atomic::fence;
 use crate::queue::IntrusiveList;
 use crate::scheduler::context;
 use crate::task::Header;
+use crate::util::either_thread::called_once;
 
 impl Shared {
     /// `BeginShutdown`. Any thread may call this, any number of times.
@@ -137,12 +140,49 @@ impl Shared {
     }
 
     /// Drops the closures that are not run. Their destructors may wait for the tasks and the driver of the
-    /// runtime, which end meanwhile, unless the caller is a thread that the runtime needs for that.
+    /// runtime, which end meanwhile. The caller has a reference.
     pub fn drop_closures(&self, closures: IntrusiveList<Header>) {
-        if !closures.is_empty() {
-            // SAFETY: the caller's reference keeps the state.
-            unsafe { context::enter_runtime(self.ptr(), || blocking::cancel(self, closures)) };
+        if closures.is_empty() {
+            return;
         }
+        let drop_all = self.dropping(closures);
+        // The only worker has to cancel the tasks.
+        let is_needed = self.is_current_thread() && context::with_worker_of(self.ptr(), |own| own.is_some());
+        let here = drop_all();
+        if !is_needed || self.run_apart(move |_| drop_all()()).is_err() {
+            here();
+        }
+    }
+
+    /// As [`drop_closures`](Self::drop_closures), while the calling thread does `f`, which ends the tasks.
+    /// The destructors of tasks may wait for the closures, and those of the closures for the tasks.
+    pub fn drop_closures_beside(&self, closures: IntrusiveList<Header>, f: impl FnOnce()) {
+        if closures.is_empty() {
+            return f();
+        }
+        let drop_all = self.dropping(closures);
+        let (ended, end) = mpsc::channel::<()>();
+        let apart = drop_all();
+        let run = move |_: &Self| {
+            apart();
+            drop(ended);
+        };
+        // If the system refuses the thread, the closures come behind the tasks.
+        _ = self.run_apart(run);
+        f();
+        drop_all()();
+        _ = end.recv();
+    }
+
+    /// The call that drops `closures`, for whichever thread is the first.
+    fn dropping(&self, closures: IntrusiveList<Header>) -> impl Fn() -> Box<dyn FnOnce() + Send> + use<> {
+        // SAFETY: (1) the caller's reference keeps the state until this returns.
+        let handle = unsafe { Reference::new(self.ptr()) };
+        called_once(move || {
+            let drop_all = || blocking::cancel(handle.shared(), closures);
+            // SAFETY: `handle` keeps the state.
+            unsafe { context::enter_runtime(handle.shared_ptr(), drop_all) };
+        })
     }
 
     /// Queues `tasks`, for any worker that winds down, which cancels them.
@@ -222,7 +262,8 @@ impl Shared {
     ///    2. The caller is not in the context of a worker of `this` any more, or is not the last.
     pub unsafe fn leave(this: NonNull<Self>, references: i64) {
         // SAFETY: BIAS keeps the state until the last worker gives it up. Here the other workers do not touch
-        // the state after `thread_leaves`. `add_references`: (1) BIAS; (2) the number is the worker's own count.
+        // the state after `thread_leaves`. `add_references`: (1) BIAS; (2) the number is the worker's own
+        // count.
         unsafe {
             this.as_ref().add_references(references);
             if this.as_ref().lifecycle.thread_leaves() {
