@@ -96,7 +96,7 @@ impl Protocol for Idle {
     }
 
     fn pass_errand_on(&self, index: usize) -> Pick {
-        Idle::pass_errand_on(self, index, None)
+        Idle::pass_errand_on(self, index, usize::MAX, None)
     }
 }
 

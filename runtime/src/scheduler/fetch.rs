@@ -57,7 +57,7 @@ impl Shared {
     /// Worker `index` waits for a latch, and may not run the jobs that it was woken for. Picks a worker in
     /// its place.
     pub fn pass_errand_on(&self, index: usize) {
-        let pick = self.idle.pass_errand_on(index, self.driver.poller());
+        let pick = self.idle.pass_errand_on(index, self.config.workers, self.driver.poller());
         self.unpark_picked(pick.unparks);
         if pick.found_none {
             self.admit();

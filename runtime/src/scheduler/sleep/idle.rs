@@ -106,7 +106,9 @@
 //! until a third worker has time. So a waiter that may not run the job asks only the waiters that ClearWaiter
 //! picks after it, in the order of their indices. The workers with lower indices were no waiters at
 //! ClearWaiter, and have looked since, or will look. (So ClearWaiter does not avoid the poller, as
-//! ClearSleeper does: the order must not change meanwhile.)
+//! ClearSleeper does: the order must not change meanwhile.) Nor does it ask a sleeping spare worker, which may
+//! be restricted (below), and would wake the first waiter again. A spare worker that sleeps was asked before
+//! any waiter, or has looked since.
 //!
 //! *The restricted worker.* A spare worker that serves (`away/mod.rs`) sleeps beside a worker that may run
 //! everything. That second worker is the poller. A child job comes. The pusher avoids the worker in the
@@ -420,8 +422,8 @@ impl Idle {
         fence(SeqCst);
     }
 
-    /// ReadCounts to UnparkSleeper.
-    fn find_sleeper(&self, avoided: Option<usize>) -> Found {
+    /// ReadCounts to UnparkSleeper, for a sleeper in `range`.
+    fn find_sleeper(&self, range: Range<usize>, avoided: Option<usize>) -> Found {
         let mut no_thread = Found::NoThread;
         let mut counts = self.word().load(Relaxed);
         loop {
@@ -435,7 +437,7 @@ impl Idle {
                 counts = actual;
                 continue;
             }
-            if let Some(index) = self.take_bit(|bits| &bits.sleepers, 0..usize::MAX, avoided) {
+            if let Some(index) = self.take_bit(|bits| &bits.sleepers, range.clone(), avoided) {
                 self.word().fetch_sub(SLEEPING, SeqCst);
                 return Found::Sleeper(index);
             }
@@ -447,7 +449,7 @@ impl Idle {
             fence(SeqCst);
             crate::loom::hint::spin_loop();
             counts = self.word().load(Relaxed);
-            if self.all_bits().all(|bits| bits.sleepers.load(Relaxed) == 0) {
+            if self.sleepers_in(range.clone()) == 0 {
                 return if searching(counts) > 0 { Found::Searcher } else { no_thread };
             }
         }
@@ -572,10 +574,16 @@ impl Idle {
     }
 
     /// As [`pick_for`](Self::pick_for) a job, on behalf of waiter `index`, which was picked and may not run
-    /// the job. Picks only a waiter that ClearWaiter would pick after it. So the search ends if no waiter may
-    /// run the job.
-    pub fn pass_errand_on(&self, index: usize, avoided: Option<usize>) -> Pick {
-        self.pick(Work::Job, avoided, index + 1)
+    /// the job. Picks only a waiter that ClearWaiter would pick after it, or a sleeper below `end`, which may
+    /// run everything. So the search ends if no waiter may run the job.
+    pub fn pass_errand_on(&self, index: usize, end: usize, avoided: Option<usize>) -> Pick {
+        let is_any_asleep = self.sleepers_in(0..end) > 0;
+        let found = match searching(self.word().load(Relaxed)) > 0 {
+            true => Found::Searcher,
+            false if is_any_asleep => self.find_sleeper(0..end, avoided),
+            false => Found::NoThread,
+        };
+        self.or_waiter(found, Work::Job, index + 1)
     }
 
     /// CountSearcher to UnparkSleeper, also if a worker searches already. The monitor calls this when the
@@ -616,12 +624,12 @@ impl Idle {
     ///
     /// Picks `avoided` (the poller) only if there is no other.
     pub fn pick_for(&self, work: Work, avoided: Option<usize>) -> Pick {
-        self.pick(work, avoided, 0)
+        self.or_waiter(self.find_sleeper(0..usize::MAX, avoided), work, 0)
     }
 
-    /// As [`pick_for`](Self::pick_for), but takes a waiter only from `first` on.
-    fn pick(&self, work: Work, avoided: Option<usize>, first: usize) -> Pick {
-        match self.find_sleeper(avoided) {
+    /// WakeForJob and ClearWaiter, from waiter `first` on.
+    fn or_waiter(&self, found: Found, work: Work, first: usize) -> Pick {
+        match found {
             Found::Sleeper(index) => Pick { unparks: Some(index), found_none: false },
             Found::Searcher => Pick { unparks: None, found_none: false },
             Found::NoThread => {

@@ -90,12 +90,30 @@ fn an_errand_that_no_waiter_may_run_ends() {
     while let Some(index) = pick.unparks {
         order.push(index);
         assert!(!idle.end_wait(index));
-        pick = idle.pass_errand_on(index, Some(index));
+        pick = idle.pass_errand_on(index, 200, Some(index));
         // It sleeps again, perhaps in the driver, and may be asked for the next one.
         lie_down(index);
     }
     assert_eq!(order, [5, 63, 64, 130, 199]);
     assert_eq!(idle.pick_for(Work::Job, None), unparks(5));
+}
+
+/// The spare worker may not run the job either, and leaves it to the first waiter.
+#[test]
+fn an_errand_does_not_come_back_to_a_spare_worker_that_sleeps() {
+    let idle = Idle::new(4, 6);
+    [0, 1].into_iter().for_each(|index| assert!(idle.announce_wait(index, idle.get_sleepy())));
+    idle.announce_sleep(5, false);
+    assert_eq!(idle.pick_for(Work::Job, None), unparks(5));
+    assert!(idle.stop_searching() && idle.pick_below(5, None).is_none());
+    assert_eq!(idle.pick_waiter(0), Some(0));
+    idle.announce_sleep(5, false);
+    assert_eq!(idle.pass_errand_on(0, 4, None), unparks(1));
+    assert_eq!(idle.pass_errand_on(1, 4, None), NO_THREAD);
+    // A permanent worker may run the job.
+    idle.announce_sleep(3, false);
+    assert_eq!(idle.pass_errand_on(0, 4, None), unparks(3));
+    assert_eq!(idle.pass_errand_on(0, 4, None), RELIES);
 }
 
 #[test]
