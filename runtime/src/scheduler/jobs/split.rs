@@ -19,7 +19,8 @@
 //! 3. In all other cases it yields its CPU to other threads of the system (`sched_yield`). Without this, the
 //!    kernel lets a thread that computes run on until the next tick, up to 4 ms, even if another thread was
 //!    woken on its CPU. Each worker does so every now and then ([`YIELD_NANOS`]), also while other workers
-//!    look, because it concerns the worker's own CPU.
+//!    look, because it concerns the worker's own CPU. So it gives away the tasks in its own queues then, into
+//!    which the others do not look.
 //!
 //! **Yielding.** Tasks are never polled on the stack of a computation: a task could need a lock that the
 //! computation holds, and wait for ever; and its stack would grow on top of the computation's. So the worker
@@ -123,6 +124,7 @@ impl OwnJobs {
             if shared.splits.claim(self.index(), now) {
                 worker.see_to_tasks(self, now, has_job);
             } else if now.saturating_sub(self.poll_interval.yielded.get()) >= YIELD_NANOS {
+                worker.leave_own_tasks();
                 self.yield_cpu(now);
             } else {
                 return;
@@ -161,6 +163,14 @@ impl OwnJobs {
 }
 
 impl Worker {
+    /// Gives the tasks in this worker's queues to any worker.
+    fn leave_own_tasks(&self) {
+        if self.has_own_tasks() {
+            self.move_tasks_to_injector();
+            self.shared().fetch_strictly(Work::Task);
+        }
+    }
+
     /// 1 to 3 of the module's docs.
     pub fn see_to_tasks(&self, job_processor: &OwnJobs, now: u64, has_job: bool) {
         let shared = self.shared();
@@ -256,6 +266,31 @@ mod tests {
         in_pool(&runtime, |job_processor| job_processor.poll_interval.length.set(LONGEST_POLL_INTERVAL));
         let length = in_pool(&runtime, |job_processor| job_processor.poll_interval.length.get());
         assert!(length <= 2, "{length}");
+    }
+
+    /// Another worker claims each look, and does not see into this worker's queues.
+    #[test]
+    fn a_worker_that_does_not_look_gives_its_own_tasks_away() {
+        let runtime = Builder::new_multi_thread().worker_threads(1).build().unwrap();
+        let polls = async {
+            let tasks = [(); 2].map(|()| crate::spawn(async {}));
+            // SAFETY: (1) used in this call only.
+            let job_processor = unsafe { context::job_processor() }.unwrap();
+            let has_own_tasks = || job_processor.with_worker(Worker::has_own_tasks);
+            let before = has_own_tasks();
+            let splits = &job_processor.shared().splits;
+            while splits.now() < YIELD_NANOS {
+                std::hint::spin_loop();
+            }
+            job_processor.poll_interval.yielded.set(0);
+            splits.last.store(u64::MAX, Relaxed);
+            job_processor.look(false);
+            splits.last.store(0, Relaxed);
+            (before, has_own_tasks(), tasks)
+        };
+        let (before, after, tasks) = runtime.block_on(runtime.spawn(polls)).unwrap();
+        assert_eq!((before, after), (true, false));
+        tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
     }
 
     #[test]
