@@ -46,6 +46,17 @@ impl Worker {
         self.away.get() & BLOCKED != 0
     }
 
+    /// `AwakeFence` and `AwakeWakes` of `away/monitor/mod.rs`, if this worker blocks or is marked: it leaves
+    /// the driver, or has put foreign wakers there, and the monitor may rest beside it. Returns whether it
+    /// does.
+    pub(super) fn tells_monitor(&self) -> bool {
+        let is_away = self.is_blocked() || self.is_marked();
+        if is_away {
+            self.shared().monitor.worker_woke(&self.shared().driver);
+        }
+        is_away
+    }
+
     /// `SayBlocked` of `away/mod.rs`. Returns whether the worker had its table. No thread may use that table
     /// until the worker is counted as blocked or is back.
     pub fn begin_blocking(&self) -> bool {

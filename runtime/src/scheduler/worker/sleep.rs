@@ -253,10 +253,7 @@ impl Worker {
             self.slept.set(end.saturating_duration_since(start));
             self.shared().driver.fire_timers(foreign);
         });
-        if self.is_blocked() || self.is_marked() {
-            // This worker may have been the poller, and the monitor may rest because of that.
-            self.shared().monitor.worker_woke(&self.shared().driver);
-        } else {
+        if !self.tells_monitor() {
             self.take_table_back();
         }
     }

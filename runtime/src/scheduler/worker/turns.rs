@@ -286,6 +286,7 @@ impl Worker {
                 }
                 driver.fire_timers(foreign);
             });
+            _ = self.tells_monitor();
             match has_job {
                 false => self.call_foreign(),
                 true => self.leave_foreign(),
@@ -457,10 +458,7 @@ impl Worker {
     /// Puts the wakers that were kept where other threads see them.
     fn show_wakers(&self) {
         self.processor().waking.add(&self.foreign);
-        if self.is_blocked() || self.is_marked() {
-            // The monitor may rest beside this worker.
-            self.shared().monitor.worker_woke(&self.shared().driver);
-        }
+        _ = self.tells_monitor();
     }
 
     fn call_wakers(&self) {

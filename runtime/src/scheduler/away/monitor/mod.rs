@@ -102,7 +102,8 @@
 //!                                                AwakeShow  `SayBack` of `away/mod.rs`, or the mark
 //!                                                           leaves the number; AwakeWakes
 //!
-//!                                                A worker that blocks, and sleeps on a latch meanwhile
+//!                                                A worker that blocks, and sleeps on a latch or looks at a
+//!                                                split point meanwhile
 //!                                                AwakeShow  it leaves the driver; AwakeFence, AwakeWakes
 //!                                                AwakeShow  it has put foreign wakers there; the same
 //!
@@ -125,8 +126,8 @@
 //!   may not run that work as long as the blocked worker is not counted. So `RestLooks` looks for visible
 //!   work. Work that was visible before `RestLooks` keeps the monitor awake, and the monitor counts the
 //!   worker (`Relieve`). Work that became visible later was pushed, and is the case above.
-//! - *Events.* The poller sleeps, or it blocks and waits for a latch there. In the second case it does
-//!   `AwakeFence` and `AwakeWakes` when it leaves the driver. If no worker is the poller, a sleeper is woken,
+//! - *Events.* The poller sleeps, or it blocks and waits for a latch there, or looks at a split point. In the
+//!   last two cases it does `AwakeFence` and `AwakeWakes` when it leaves the driver. If no worker is the poller, a sleeper is woken,
 //!   and finds the driver free.
 //! - *Foreign wakers.* A blocked worker that waits for a latch may keep some, and the first that it calls may
 //!   block. It does `AwakeFence` and `AwakeWakes` when it has put them there.

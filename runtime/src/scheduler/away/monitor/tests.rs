@@ -13,6 +13,7 @@ use super::*;
 use crate::loom::sync::atomic::AtomicBool;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::parallel::{mark_blocked, mark_unblocked};
+use crate::scheduler::context;
 use crate::scheduler::processor::Processor;
 use crate::util::thread_probe::ThreadProbe;
 use crate::{Builder, Handle, Runtime, net, parallel, task};
@@ -442,4 +443,28 @@ fn computations_between_the_polls_of_a_task_do_not_make_it_slow() {
         is_over.store(true, Relaxed);
         assert!(!is_slow);
     });
+}
+
+/// The monitor may have found this worker in the driver, and rest because of that.
+#[test]
+fn a_blocked_worker_that_looks_in_the_driver_tells_the_monitor() {
+    let runtime = build(1);
+    let blocks = async {
+        let _source = net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        task::block_in_place(|| {
+            // SAFETY: (1) used in this call only.
+            let job_processor = unsafe { context::job_processor() }.unwrap();
+            let monitor = &job_processor.shared().monitor;
+            let is_told = |looks: bool| {
+                monitor.is_resting.store(true, Relaxed);
+                if looks {
+                    job_processor.with_worker(|worker| worker.collect_tasks(job_processor, false));
+                }
+                !monitor.is_resting.swap(false, Relaxed)
+            };
+            // The monitor itself writes there when it comes from its rest, and may do so in between.
+            (0..100).filter(|_| is_told(true) && !is_told(false)).count()
+        })
+    };
+    assert!(runtime.block_on(runtime.spawn(blocks)).unwrap() > 50);
 }
