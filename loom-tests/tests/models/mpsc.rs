@@ -102,6 +102,24 @@ fn a_value_sent_while_the_receiver_leaves_is_dropped_once() {
     });
 }
 
+/// The senders may wait for what is in their values. So these do not stay until the channel goes.
+#[test]
+fn values_sent_while_the_receiver_leaves_are_dropped_before_the_channel() {
+    model(|| {
+        let (tx, rx) = mpsc::unbounded_channel();
+        let values = [1, 2].map(Arc::new);
+        let senders = values.clone().map(|value| {
+            let tx = tx.clone();
+            thread::spawn(move || drop(tx.send(value)))
+        });
+        drop(rx);
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+        let kept = values.map(|value| Arc::strong_count(&value) - 1);
+        assert_eq!(kept, [0, 0], "values stay in a channel without a receiver");
+        drop(tx);
+    });
+}
+
 #[test]
 fn a_full_channel_lets_the_sender_on_when_a_value_is_received() {
     model(|| {

@@ -106,9 +106,9 @@
 //! until a third worker has time. So a waiter that may not run the job asks only the waiters that ClearWaiter
 //! picks after it, in the order of their indices. The workers with lower indices were no waiters at
 //! ClearWaiter, and have looked since, or will look. (So ClearWaiter does not avoid the poller, as
-//! ClearSleeper does: the order must not change meanwhile.) Nor does it ask a sleeping spare worker, which may
-//! be restricted (below), and would wake the first waiter again. A spare worker that sleeps was asked before
-//! any waiter, or has looked since.
+//! ClearSleeper does: the order must not change meanwhile.) Nor does it ask a sleeping spare worker. That one
+//! may be restricted (below), and would wake the first waiter again. It was asked before any waiter, or has
+//! looked since.
 //!
 //! *The restricted worker.* A spare worker that serves (`away/mod.rs`) sleeps beside a worker that may run
 //! everything. That second worker is the poller. A child job comes. The pusher avoids the worker in the

@@ -127,8 +127,8 @@
 //!   work. Work that was visible before `RestLooks` keeps the monitor awake, and the monitor counts the
 //!   worker (`Relieve`). Work that became visible later was pushed, and is the case above.
 //! - *Events.* The poller sleeps, or it blocks and waits for a latch there, or looks at a split point. In the
-//!   last two cases it does `AwakeFence` and `AwakeWakes` when it leaves the driver. If no worker is the poller, a sleeper is woken,
-//!   and finds the driver free.
+//!   last two cases it does `AwakeFence` and `AwakeWakes` when it leaves the driver. If no worker is the
+//!   poller, a sleeper is woken, and finds the driver free.
 //! - *Foreign wakers.* A blocked worker that waits for a latch may keep some, and the first that it calls may
 //!   block. It does `AwakeFence` and `AwakeWakes` when it has put them there.
 //! - *Timers* on the wheel of a blocked worker: without the call, that worker might have woken for them. So
