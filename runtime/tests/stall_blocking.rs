@@ -4,9 +4,11 @@
 mod stall_support;
 mod support;
 
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use runtime::task::block_in_place;
+use runtime::time;
 use stall_support::{Client, TOO_LONG, Trap, Way, assert_prompt, serve, try_to_stick};
 use support::{builder, in_child, threads, until, watchdog};
 
@@ -70,6 +72,35 @@ fn what_all_workers_block_for_may_be_done_by_a_task_in_their_queues() {
                 runtime.block_on(task).unwrap();
             }
         }
+    }
+}
+
+/// One after the other, each thread that serves fires the timer of a task that then blocks in an announced
+/// call. What all of them wait for comes by one more timer, and nothing else is left to do.
+#[test]
+fn a_timer_fires_while_the_threads_that_serve_are_in_announced_calls() {
+    let _watchdog = watchdog();
+    for is_first_marked in [false, true] {
+        let runtime = builder(1).build().unwrap();
+        let (ends, waits): (Vec<_>, Vec<_>) = (0..5).map(|_| mpsc::channel::<()>()).unzip();
+        let tasks: Vec<_> = waits
+            .into_iter()
+            .enumerate()
+            .map(|(i, wait)| {
+                runtime.spawn(async move {
+                    time::sleep(Duration::from_millis(50 * i as u64)).await;
+                    match i == 0 && !is_first_marked {
+                        true => wait.recv().unwrap(),
+                        false => block_in_place(|| wait.recv().unwrap()),
+                    }
+                })
+            })
+            .collect();
+        runtime.spawn(async move {
+            time::sleep(Duration::from_millis(400)).await;
+            ends.into_iter().for_each(|end| end.send(()).unwrap());
+        });
+        tasks.into_iter().for_each(|task| runtime.block_on(task).unwrap());
     }
 }
 

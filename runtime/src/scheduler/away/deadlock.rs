@@ -130,6 +130,9 @@ fn mark_worker(worker: &Worker, location: &'static Location<'static>) -> Announc
     if is_compensated {
         worker.begin_marked();
         in_place::mark(worker, is_first);
+    } else if !shared.is_current_thread() {
+        // The call that blocks is no short one.
+        shared.count_blocked(worker.index());
     }
     shared.announce(number);
     // SAFETY: (1) the state is valid, because this thread is its worker.

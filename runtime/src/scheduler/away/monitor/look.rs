@@ -146,7 +146,7 @@ impl Looks<'_> {
         let held = self.rescue(now);
         self.wakers.see_to(state);
         let waiting = self.waiting();
-        let has_acted = self.relieve(now, waiting);
+        let has_acted = self.relieve(now, waiting, is_deserted);
         let is_any_going_on = self.up().any(|index| !self.watched[index].is_stuck);
         self.cancellers.see_to(state, is_any_going_on);
         self.keep_reserve(waiting);
@@ -392,8 +392,8 @@ impl Looks<'_> {
         in_rings + state.injector.len() + usize::from(state.has_jobs_for(None, Role::Full))
     }
 
-    /// `Relieve`. Returns whether it did something.
-    fn relieve(&mut self, now: Instant, waiting: usize) -> bool {
+    /// `Relieve`. `is_deserted`: no worker sees to the driver. Returns whether it did something.
+    fn relieve(&mut self, now: Instant, waiting: usize, is_deserted: bool) -> bool {
         let state = self.state;
         let stuck: Vec<_> = self.observed().filter(|&index| self.watched[index].is_stuck).collect();
         let is_pressing = !stuck.is_empty() && waiting > 0;
@@ -407,14 +407,16 @@ impl Looks<'_> {
             } else if has_helper {
                 state.fetch_strictly(Work::Task);
             } else {
-                // Workers in an announced blocking call that were not counted are counted from now on.
-                stuck.iter().for_each(|&index| _ = state.count_blocked(index));
+                self.count_blocked(&stuck);
                 if !state.injector.is_empty() {
                     // All sleepers are extra, so a worker that filled the injector may have woken none of
                     // them (`share_if_worth`), and computes now. They may take from the injector.
                     state.fetch_strictly(Work::Task);
                 }
             }
+        }
+        if !is_pressing && !has_helper && (is_deserted || !state.slow.is_empty()) {
+            self.count_blocked(&stuck);
         }
         self.has_called = is_pressing && has_helper;
         // Those inside of the user's hook for their start count as one: the next would come to the same hook.
@@ -454,6 +456,11 @@ impl Looks<'_> {
             _ = (0..wanted).take_while(|_| state.admit()).count();
         }
         is_pressing || serves
+    }
+
+    /// Workers in an announced blocking call that were not counted are counted from now on.
+    fn count_blocked(&self, stuck: &[usize]) {
+        stuck.iter().for_each(|&index| _ = self.state.count_blocked(index));
     }
 
     /// Whether this is a spare worker that should serve, but computes.
