@@ -8,7 +8,8 @@ use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 use runtime::io::{
-    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, copy, copy_bidirectional, duplex, split,
+    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf, copy, copy_bidirectional, duplex, join,
+    repeat, sink, split,
 };
 
 fn block_on<F: Future>(future: F) -> F::Output {
@@ -176,6 +177,53 @@ fn copy_between_streams_that_are_always_ready_lets_others_run() {
             runtime::spawn(async move { copy(&mut reader, &mut Holding::default()).await.unwrap() });
         runtime::spawn(async move { has_run.store(true, std::sync::atomic::Ordering::Relaxed) });
         copying.await.unwrap();
+    });
+}
+
+/// One direction is always ready, and uses up the budget of each poll.
+#[test]
+fn both_directions_have_their_turn() {
+    for is_up_endless in [true, false] {
+        block_on(async {
+            let (mut client, server) = duplex(64);
+            let (out, mut seen) = duplex(64);
+            let mut endless = join(repeat(0), out);
+            let mut slow = join(server, sink());
+            runtime::spawn(async move {
+                match is_up_endless {
+                    true => copy_bidirectional(&mut endless, &mut slow).await,
+                    false => copy_bidirectional(&mut slow, &mut endless).await,
+                }
+            });
+            client.write_all(b"x").await.unwrap();
+            let mut byte = [0];
+            seen.read_exact(&mut byte).await.unwrap();
+            assert_eq!(byte, *b"x");
+        });
+    }
+}
+
+/// The writer takes a part at a time, and the reader fails after its first bytes.
+#[test]
+fn what_was_read_is_written_before_the_reader_fails() {
+    struct Fails(bool);
+    impl AsyncRead for Fails {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buf: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            if std::mem::replace(&mut self.0, true) {
+                return Poll::Ready(Err(ErrorKind::ConnectionReset.into()));
+            }
+            buf.put_slice(b"abcdef");
+            Poll::Ready(Ok(()))
+        }
+    }
+    block_on(async {
+        let mut writer = Holding::default();
+        let error = copy(&mut Fails(false), &mut writer).await.unwrap_err();
+        assert_eq!((error.kind(), &writer.held[..]), (ErrorKind::ConnectionReset, &b"abcdef"[..]));
     });
 }
 
