@@ -12,7 +12,8 @@
 //! **Another executor's `block_on` in the poll of a task** has the task's budget, because nothing tells this
 //! crate of it. At zero the executor would be woken, polled, and refused for ever. A combinator with a waker
 //! of its own returns to the task after a few refusals. So a caller that is refused [`MOST_REFUSALS`] times
-//! in one poll, each time with the same waker, is an executor. It gets a fresh budget.
+//! in one poll, each time with the same waker, is an executor. It gets a fresh budget. So does one whose
+//! futures have wakers of their own, after [`MOST_IN_ALL`] refusals of any of them.
 //!
 //! Prior art: Tokio's `coop` module, which has the same names.
 
@@ -42,6 +43,10 @@ const BUDGET: u8 = 128;
 /// The number of refusals of one waker in a poll, above which it counts as another executor's.
 const MOST_REFUSALS: u8 = 8;
 
+/// The number of all refusals in a poll, above which they count as those of another executor. A combinator
+/// with so many futures goes on too long once in a while.
+const MOST_IN_ALL: u16 = 1024;
+
 /// The thread's record of the poll that it is in.
 #[derive(Debug)]
 pub struct PollState {
@@ -55,6 +60,8 @@ pub struct PollState {
     is_yielding: Cell<bool>,
     /// The first word of the waker that was refused last.
     refused: Cell<*const ()>,
+    /// The number of refusals since the budget was used up.
+    refusals: Cell<u16>,
 }
 
 impl PollState {
@@ -64,6 +71,7 @@ impl PollState {
             data: Cell::new(std::ptr::null()),
             is_yielding: Cell::new(false),
             refused: Cell::new(std::ptr::null()),
+            refusals: Cell::new(0),
         }
     }
 
@@ -222,7 +230,9 @@ fn refuse(state: &PollState, waker: &Waker) -> bool {
     }
     let before = state.budget.get().unwrap_or(0).saturating_sub(BUDGET);
     let refusals = if state.refused.replace(waker.data()) == waker.data() { before + 1 } else { 1 };
-    if refusals > MOST_REFUSALS {
+    let in_all = if before == 0 { 1 } else { state.refusals.get() + 1 };
+    state.refusals.set(in_all);
+    if refusals > MOST_REFUSALS || in_all > MOST_IN_ALL {
         state.budget.set(Some(BUDGET));
         return false;
     }

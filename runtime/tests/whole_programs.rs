@@ -363,6 +363,29 @@ fn a_poll_after_poll_loop_of_another_executor_is_not_starved_of_its_budget() {
     runtime.block_on(task).unwrap();
 }
 
+/// As above, with a waker for each of several futures.
+#[test]
+fn another_executor_with_several_wakers_is_not_starved_of_its_budget() {
+    struct Own;
+    impl Wake for Own {
+        fn wake(self: Arc<Self>) {}
+    }
+    let _watchdog = watchdog();
+    let runtime = builder(1).build().unwrap();
+    let task = runtime.spawn(async {
+        let wakers = [(); 3].map(|()| Waker::from(Arc::new(Own)));
+        let (mut done, mut polls) = (0, 0);
+        while done < 1000 {
+            polls += 1;
+            assert!(polls < 100_000, "it spins");
+            let mut consumes = pin!(task::consume_budget());
+            let mut context = Context::from_waker(&wakers[polls % 3]);
+            done += usize::from(consumes.as_mut().poll(&mut context).is_ready());
+        }
+    });
+    runtime.block_on(task).unwrap();
+}
+
 #[test]
 fn a_job_runs_beside_a_task_that_is_always_ready() {
     let _watchdog = watchdog();
