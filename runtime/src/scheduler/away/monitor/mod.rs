@@ -68,7 +68,8 @@
 //!              called at two looks: a thread that is started for them calls them
 //! Relieve      tasks wait, and a worker is stuck: wake a worker that sleeps, the second time also if a
 //!              worker searches; if none sleeps, tell `away/mod.rs` which workers are away, and admit as many
-//!              spare workers as are needed and as tasks wait
+//!              spare workers as are needed and as tasks wait. If only slow tasks wait, or no worker sees to
+//!              the driver: count the workers in announced blocking calls
 //! Cancel       after the shutdown has begun, a worker is lacking: queue the tasks of lent tables. If tasks
 //!              are queued and no worker goes on: a thread that is started for them cancels them
 //!              (`cancels.rs`)
