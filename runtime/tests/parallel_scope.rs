@@ -54,6 +54,25 @@ fn a_fifo_scope_keeps_its_order_beyond_what_the_deque_holds() {
     assert_eq!(log, (0..20_000).collect::<Vec<_>>());
 }
 
+/// The jobs that the deque does not hold do not run on top of each other, although each waits for a scope of
+/// its own: the stack would not hold that.
+#[test]
+fn scopes_in_the_jobs_of_a_scope_do_not_nest_beyond_what_the_deque_holds() {
+    let _watchdog = watchdog();
+    for threads in [1, 2] {
+        let pool = ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let count = AtomicUsize::new(0);
+        pool.install(|| {
+            scope(|outer| {
+                for _ in 0..20_000 {
+                    outer.spawn(|_| scope(|inner| inner.spawn(|_| _ = count.fetch_add(1, SeqCst))));
+                }
+            });
+        });
+        assert_eq!(count.into_inner(), 20_000);
+    }
+}
+
 #[test]
 fn nested_scopes_of_both_kinds_keep_each_its_order() {
     let _watchdog = watchdog();

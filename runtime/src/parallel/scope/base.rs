@@ -102,11 +102,6 @@ impl Awaited for JobsOf<'_, '_> {
         unsafe { if count.is_folded() { self.core().is_set() } else { count.is_done() } }
     }
 
-    // Other threads write the count for each of their jobs.
-    fn is_over_after(&self, jobs: u32) -> bool {
-        jobs % 32 == 0 && self.is_over()
-    }
-
     fn fall_asleep(&self) -> bool {
         // SAFETY: (1) is duty 1 of `new`; (2) is duty 2 of `new`.
         let is_any_left = unsafe { self.base.fold() };

@@ -90,7 +90,8 @@ impl OwnJobs {
         self.overflow.take_first(|job| job.is(header)).is_some()
     }
 
-    /// Takes the youngest scope job at `floor` or above, or one from the overflow list.
+    /// Takes the youngest scope job at `floor` or above, or else one from the overflow list. That one may be
+    /// of a scope around the caller's.
     ///
     /// # Safety
     /// 1. No join job is at `floor` or above.
@@ -119,7 +120,11 @@ impl OwnJobs {
             return self.steal(tag);
         }
         if self.has_flag(OVERFLOWED) {
-            let job = self.overflow.take_last(|job| tag.may_run(job.tag()));
+            // While there is room in the deque, its jobs are the younger ones.
+            // SAFETY: (1).
+            let youngest =
+                if self.head() < SCOPE_LIMIT { unsafe { self.pop_scope_job(floor) } } else { None };
+            let job = youngest.or_else(|| self.overflow.take_last(|job| tag.may_run(job.tag())));
             // A thief (`steal_from_below`) or an external thread (`end_external`) may put a child job there
             // at any time, and does not set the flag. This function may then overlook that job. `steal` and
             // `take_overflow` do not overlook it, because they ask the list and not the flag.

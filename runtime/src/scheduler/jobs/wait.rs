@@ -41,7 +41,7 @@ use crate::loom::thread;
 use crate::scheduler::away::Role;
 use crate::scheduler::idle::Work;
 use crate::scheduler::in_place;
-use crate::scheduler::job_processor::JobProcessor;
+use crate::scheduler::job_processor::{JobProcessor, OVERFLOWED};
 use crate::scheduler::owner::OwnJobs;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
@@ -53,10 +53,6 @@ const DEEPEST: u32 = 128;
 pub trait Awaited {
     /// Whether the wait is over.
     fn is_over(&self) -> bool;
-
-    /// As [`is_over`](Self::is_over), asked after each of `jobs` jobs that the waiter runs meanwhile. It may
-    /// return false if reading the answer would disturb the threads that write it.
-    fn is_over_after(&self, jobs: u32) -> bool;
 
     /// `LatchSleep` of `job/latch.rs`: from now on the thread that ends the wait unparks the worker. Returns
     /// false if the wait is over.
@@ -71,10 +67,6 @@ pub trait Awaited {
 
 impl Awaited for CoreLatch {
     fn is_over(&self) -> bool {
-        self.is_set()
-    }
-
-    fn is_over_after(&self, _jobs: u32) -> bool {
         self.is_set()
     }
 
@@ -156,13 +148,14 @@ impl OwnJobs {
         // Nothing unwinds through here.
         self.waits.set(self.waits.get() + 1);
         host.engaged(self, || {
-            let (mut rounds, mut jobs) = (0, 0_u32);
+            let mut rounds = 0;
             // The holder may run only a part of the jobs that lie here.
             let mut is_to_expose = self.waits_for() != Tag::NONE;
-            while !if rounds == 0 { awaited.is_over_after(jobs) } else { awaited.is_over() } {
+            // Asked after each job, because the next one may be a stranger's, and take long.
+            while !awaited.is_over() {
                 // SAFETY: (1).
                 if let Some(job) = unsafe { self.find_child_job(host, floor, JobProcessor::steal) } {
-                    (rounds, jobs) = (0, jobs.wrapping_add(1));
+                    rounds = 0;
                     // SAFETY: (1) the job was just claimed.
                     unsafe { self.run(job) };
                 } else if rounds < ROUNDS {
@@ -175,7 +168,7 @@ impl OwnJobs {
                     // SAFETY: (1).
                     let has_run = unsafe { self.sleep_on(host, awaited, floor) };
                     if has_run {
-                        (rounds, jobs) = (0, 0);
+                        rounds = 0;
                     }
                 }
             }
@@ -274,7 +267,8 @@ impl OwnJobs {
     /// 1. As [`wait`](Self::wait).
     unsafe fn run_own_as(&self, host: Host<'_>, floor: u32, is_done: impl Fn() -> bool) {
         host.engaged(self, move || {
-            // Not asked after each job, because other threads write the answer.
+            // Not asked after each job, because other threads write the answer. But a job of the overflow list
+            // may be one of a scope around, which would run on top of this one.
             while !is_done() {
                 let mut left = 32;
                 while left > 0 {
@@ -282,7 +276,7 @@ impl OwnJobs {
                     let Some(job) = (unsafe { self.pop(floor) }) else { return };
                     // SAFETY: (1) the job was just claimed.
                     unsafe { self.run(job) };
-                    left -= 1;
+                    left = if self.has_flag(OVERFLOWED) { 0 } else { left - 1 };
                 }
             }
         });
