@@ -3,15 +3,18 @@
 
 mod support;
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use runtime::parallel::{ThreadPoolBuilder, in_place_scope, isolated, join, scope, yield_now};
+use runtime::runtime::EnterGuard;
 use runtime::sync::oneshot;
+use runtime::task::block_in_place;
 use runtime::{Builder, Handle, Runtime};
 use support::watchdog;
 
@@ -167,6 +170,50 @@ fn a_guard_that_is_dropped_out_of_order_leaves_the_runtime_that_was_current_befo
         sees(&own);
     });
     a.block_on(computed).unwrap();
+}
+
+/// The jobs of the scope, and the second half of the join, were made where the guard's runtime was current.
+#[test]
+fn a_guard_may_be_dropped_inside_of_a_scope_and_of_a_join() {
+    static HANDLE: OnceLock<Handle> = OnceLock::new();
+    thread_local! {
+        static GUARD: Cell<Option<EnterGuard<'static>>> = const { Cell::new(None) };
+    }
+    /// Memory of the size of what was freed.
+    fn others() -> Vec<Box<[u8; 96]>> {
+        (0..8).map(|_| Box::new([1; 96])).collect()
+    }
+    let _watchdog = watchdog();
+    let runtime = build(1);
+    HANDLE.set(runtime.handle().clone()).unwrap();
+    let enter = || HANDLE.get().unwrap().enter();
+    let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    for _ in 0..100 {
+        pool.install(|| {
+            let guard = enter();
+            in_place_scope(|s| {
+                s.spawn(|_| drop(Handle::try_current()));
+                drop(guard);
+                let others = others();
+                s.spawn(move |_| assert!(Handle::try_current().is_err() && others.len() == 8));
+            });
+            assert!(Handle::try_current().is_err());
+            GUARD.set(Some(enter()));
+            let stolen = AtomicBool::new(false);
+            let first = || {
+                drop(GUARD.take());
+                let _others = others();
+                while !stolen.load(SeqCst) {
+                    thread::yield_now();
+                }
+            };
+            let second = || {
+                drop(Handle::try_current());
+                stolen.store(true, SeqCst);
+            };
+            block_in_place(|| join(first, second));
+        });
+    }
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! A part of a computation that can be cancelled, or that keeps unrelated work off its stacks.
 //!
 //! A region lives in the frame that began it, and that frame waits for every job that was made inside. So a
-//! job may point at its region until the job has run. Each region points to the region around it. A region
+//! job may point at its region until the job has run. A guard that enters a runtime begins a region without a
+//! frame; if it is dropped inside of a scope or a call that has begun meanwhile, its region stays ([`Held`]). Each region points to the region around it. A region
 //! knows nothing of a runtime but its address.
 //!
 //! A thief compares the *tag* of a region before it may look at a job. A region that is not isolated has the
@@ -14,7 +15,7 @@ use std::ptr::{NonNull, null};
 
 use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed};
-use crate::loom::sync::atomic::{AtomicBool, AtomicPtr};
+use crate::loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
 use crate::task::Header;
 use crate::util::unwind::Payload;
 
@@ -131,9 +132,13 @@ enum Kind {
     Cancellable(Question),
     /// A part whose waits run only its own jobs.
     Isolated,
-    /// A part in which another runtime is current: this one, or none. After
-    /// [`forget_current`](Region::forget_current) it is [`FORGOTTEN`].
-    Entered(AtomicPtr<()>),
+    /// A part in which another runtime is current.
+    Entered {
+        /// This one, or none. After [`forget_current`](Region::forget_current) it is [`FORGOTTEN`].
+        current: AtomicPtr<()>,
+        /// The number of [`Held`], if the region may end before the frames inside of it.
+        holders: Option<AtomicUsize>,
+    },
 }
 
 /// No runtime has this address.
@@ -169,8 +174,35 @@ impl Region {
     /// # Safety
     /// 1. `parent` is null, or outlives the region.
     pub unsafe fn entered(parent: *const Region, tag: Tag, current: Option<NonNull<()>>) -> Self {
-        let current = current.map_or(std::ptr::null_mut(), NonNull::as_ptr);
-        Self { parent, kind: Kind::Entered(AtomicPtr::new(current)), tag, panic: Mutex::new(None) }
+        let current = AtomicPtr::new(current.map_or(std::ptr::null_mut(), NonNull::as_ptr));
+        Self { parent, kind: Kind::Entered { current, holders: None }, tag, panic: Mutex::new(None) }
+    }
+
+    /// As [`entered`](Self::entered), for a guard, which may be dropped inside of a frame that began in the
+    /// region.
+    ///
+    /// # Safety
+    /// 1. As for `entered`.
+    pub unsafe fn entered_by_guard(parent: *const Region, tag: Tag, current: NonNull<()>) -> Self {
+        // SAFETY: (1).
+        let mut region = unsafe { Self::entered(parent, tag, Some(current)) };
+        if let Kind::Entered { holders, .. } = &mut region.kind {
+            *holders = Some(AtomicUsize::new(0));
+        }
+        region
+    }
+
+    fn holders(&self) -> Option<&AtomicUsize> {
+        match &self.kind {
+            Kind::Entered { holders, .. } => holders.as_ref(),
+            Kind::Cancellable(_) | Kind::Isolated => None,
+        }
+    }
+
+    /// Whether a frame of this thread, or a job that such a frame waits for, may refer to the region.
+    pub fn is_held(&self) -> bool {
+        // Relaxed: the frames of this thread count on this thread.
+        self.holders().is_some_and(|holders| holders.load(Relaxed) > 0)
     }
 
     /// The runtime that is current for the jobs of `region` (null: of none).
@@ -183,7 +215,9 @@ impl Region {
         let current = regions.find_map(|region| match &region.kind {
             // Relaxed: the first write came before the region was handed over. Of the second write, either
             // value will do.
-            Kind::Entered(current) => Some(current.load(Relaxed)).filter(|&current| current != FORGOTTEN),
+            Kind::Entered { current, .. } => {
+                Some(current.load(Relaxed)).filter(|&current| current != FORGOTTEN)
+            }
             Kind::Cancellable(_) | Kind::Isolated => None,
         });
         current.map_or(Current::OfThread, |current| Current::Is(NonNull::new(current)))
@@ -191,7 +225,7 @@ impl Region {
 
     /// If this is an [entered](Self::entered) region, the runtime of the outer region is current from now on.
     pub fn forget_current(&self) {
-        if let Kind::Entered(current) = &self.kind {
+        if let Kind::Entered { current, .. } = &self.kind {
             // Relaxed: see `current_of`.
             current.store(FORGOTTEN, Relaxed);
         }
@@ -200,7 +234,7 @@ impl Region {
     fn question(&self) -> Option<&Question> {
         match &self.kind {
             Kind::Cancellable(question) => Some(question),
-            Kind::Isolated | Kind::Entered(_) => None,
+            Kind::Isolated | Kind::Entered { .. } => None,
         }
     }
 
@@ -228,7 +262,7 @@ impl Region {
             // This is the outermost region.
             Kind::Cancellable(question) if cfg!(panic = "unwind") => question,
             // SAFETY: as in `chain`.
-            Kind::Entered(_) => unsafe { self.parent.as_ref() }.map_or(null(), Self::asked_at_splits),
+            Kind::Entered { .. } => unsafe { self.parent.as_ref() }.map_or(null(), Self::asked_at_splits),
             Kind::Cancellable(_) | Kind::Isolated => null(),
         }
     }
@@ -251,6 +285,34 @@ impl Region {
 
     pub fn take_panic(&self) -> Option<Payload> {
         self.panic.lock().take()
+    }
+}
+
+/// A scope or a call whose jobs refer to a region, until this is dropped.
+pub struct Held(*const Region);
+
+impl Held {
+    /// # Safety
+    /// 1. `region` is null, or live until the result is dropped. It stays live while
+    ///    [`is_held`](Region::is_held).
+    #[inline]
+    pub unsafe fn new(region: *const Region) -> Self {
+        // SAFETY: (1).
+        if let Some(holders) = unsafe { region.as_ref() }.and_then(Region::holders) {
+            // Relaxed: see `is_held`.
+            holders.fetch_add(1, Relaxed);
+        }
+        Self(region)
+    }
+}
+
+impl Drop for Held {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: by duty 1 of `new`.
+        if let Some(holders) = unsafe { self.0.as_ref() }.and_then(Region::holders) {
+            holders.fetch_sub(1, Relaxed);
+        }
     }
 }
 

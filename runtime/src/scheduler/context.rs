@@ -72,6 +72,8 @@ struct Entered {
     job_processor: *const OwnJobs,
     /// The region and tag before.
     outer: (*const Region, Tag),
+    /// The head of the deque, and the number of waits on this stack, then.
+    depth: (u32, u32),
 }
 
 impl Entered {
@@ -84,23 +86,28 @@ impl Entered {
         // SAFETY: (1) the region around outlives each use of this one. `leave` comes before that region is
         // left. If `leave` leaks this one, the frame that set the region around replaces this one instead.
         let region =
-            unsafe { Region::entered(job_processor.region(), job_processor.tag(), Some(shared.cast())) };
+            unsafe { Region::entered_by_guard(job_processor.region(), job_processor.tag(), shared.cast()) };
         let region = Box::new(region);
         // SAFETY: (1) the region lives until it is replaced in `leave`, which leaks it otherwise.
         let outer = unsafe { job_processor.replace_region(&raw const *region, job_processor.tag()) };
-        Some(Self { region, job_processor, outer })
+        Some(Self { region, job_processor, outer, depth: job_processor.depth() })
     }
 
     fn leave(self) {
         // SAFETY: (1) used in this call only.
         let job_processor =
             unsafe { job_processor() }.filter(|&job_processor| ptr::eq(job_processor, self.job_processor));
-        match job_processor.filter(|job_processor| ptr::eq(job_processor.region(), &raw const *self.region)) {
+        let at_home = |job_processor: &&OwnJobs| ptr::eq(job_processor.region(), &raw const *self.region);
+        let is_free = job_processor.filter(at_home).is_some_and(|job_processor| {
             // SAFETY: (1) the region around is live, and the frame that entered it replaces it.
-            Some(job_processor) => _ = unsafe { job_processor.replace_region(self.outer.0, self.outer.1) },
-            // A guard is dropped out of order, inside of a call that comes back to this region. The region
-            // stays, and names the same runtime as the region around.
-            None => Box::leak(self.region).forget_current(),
+            unsafe { job_processor.replace_region(self.outer.0, self.outer.1) };
+            // A scope or call holds the region. A `join` has pushed a job, or waits for one.
+            !self.region.is_held() && job_processor.depth() == self.depth
+        });
+        if !is_free {
+            // A guard is dropped out of order, inside of a call that comes back to this region, or whose jobs
+            // refer to it. The region stays, and names the same runtime as the region around.
+            Box::leak(self.region).forget_current();
         }
     }
 }

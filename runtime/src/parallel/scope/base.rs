@@ -5,7 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull, null, null_mut};
 
-use crate::job::{CoreLatch, CountLatch, JobRef, Memory, Question, Region, Tag};
+use crate::job::{CoreLatch, CountLatch, Held, JobRef, Memory, Question, Region, Tag};
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::loom::sync::atomic::{AtomicBool, AtomicPtr};
 use crate::parallel::cancel;
@@ -42,7 +42,8 @@ pub(super) struct Base<'scope> {
     pub(super) tag: Tag,
     /// The region's question, which is asked before a job begins; or null.
     question: *const Question,
-    /// Keeps the region, if the owner holds no job processor of the pool.
+    _held: Held,
+    /// Keeps the region, if the owner holds no job processor of the pool. Dropped after `_held`.
     _foreign: Option<CallRegion>,
     /// Jobs of a scope without a pool.
     pub(super) list: LockedList<JobRef>,
@@ -182,6 +183,8 @@ impl<'scope> Base<'scope> {
             tag,
             // SAFETY: a scope's region is live.
             question: unsafe { region.as_ref() }.map_or(null(), Region::asked_at_splits),
+            // SAFETY: (1) as above; a guard leaves a region that is held. `foreign` holds its own.
+            _held: unsafe { Held::new(region) },
             _foreign: foreign,
             list: LockedList::new(),
             _marker: PhantomData,

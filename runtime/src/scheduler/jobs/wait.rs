@@ -199,7 +199,9 @@ impl OwnJobs {
         floor: u32,
         is_back: impl Fn() -> bool,
     ) -> bool {
-        self.with_host(|host| {
+        // As in `wait_as`; for `depth`.
+        self.waits.set(self.waits.get() + 1);
+        let is_back = self.with_host(|host| {
             while !awaited.is_over() {
                 if is_back() {
                     return true;
@@ -212,7 +214,15 @@ impl OwnJobs {
                 }
             }
             false
-        })
+        });
+        self.waits.set(self.waits.get() - 1);
+        is_back
+    }
+
+    /// The head of the deque, and the number of waits on this stack: they show whether a `join` has begun
+    /// since, and goes on.
+    pub fn depth(&self) -> (u32, u32) {
+        (self.head(), self.waits.get())
     }
 
     /// Sleeps until the wait may be over, or a broadcast may have come. A broadcast leaves a token, and so
