@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::thread;
 
 use parking_lot::Mutex;
-use runtime::{Compute, Runtime, parallel};
+use runtime::{Compute, Runtime, parallel, task};
 use support::{Drops, Gate, build, builder, text_of, until, watchdog};
 
 /// A computation that never ends by itself, and how often its parts have begun.
@@ -350,6 +350,43 @@ fn splits_work_in_destructors_while_it_unwinds() {
         });
         assert!(error.unwrap_err().is_cancelled());
         assert_eq!(sum.load(SeqCst), 3);
+    }
+}
+
+/// Another worker runs a half of that work. If it ended there by the cancellation, this stack could not go on.
+#[test]
+fn work_of_destructors_is_not_cut_short_on_another_worker() {
+    fn tree(depth: u32) -> u32 {
+        if depth == 0 {
+            return 1;
+        }
+        let (a, b) = parallel::join(|| tree(depth - 1), || tree(depth - 1));
+        a + b
+    }
+    struct Splits(Arc<AtomicUsize>);
+    impl Drop for Splits {
+        fn drop(&mut self) {
+            let begun = Gate::default();
+            let first = || task::block_in_place(|| begun.wait());
+            let second = || {
+                begun.open();
+                tree(8)
+            };
+            let ((), leaves) = parallel::join(first, second);
+            self.0.fetch_add(leaves as usize, SeqCst);
+        }
+    }
+    let _watchdog = watchdog();
+    for _ in 0..20 {
+        let runtime = build(2);
+        let leaves = Arc::new(AtomicUsize::new(0));
+        let splits = Splits(leaves.clone());
+        let error = cancelled(&runtime, move || {
+            let _splits = splits;
+            split();
+        });
+        assert!(error.unwrap_err().is_cancelled());
+        assert_eq!(leaves.load(SeqCst), 256);
     }
 }
 

@@ -52,10 +52,10 @@
 //! (rule 1) and the owner takes that job back. The owner may overwrite a thief's zero. So no publish budget
 //! is longer than [`PATIENCE`] where there are thieves, and a thief that finds nothing again asks again.
 
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null};
 
 use crate::job::stack::StackHead;
-use crate::job::{JobHeader, JobRef, SpinLatch};
+use crate::job::{JobHeader, JobRef, Region, SpinLatch};
 use crate::loom::DEQUE_CAPACITY;
 use crate::loom::sync::atomic::Ordering::{Relaxed, SeqCst};
 use crate::loom::sync::atomic::fence;
@@ -111,12 +111,20 @@ impl OwnJobs {
         if self.head() == DEQUE_CAPACITY as u32 {
             return None;
         }
+        let unwinds = !self.question.get().is_null() && std::thread::panicking();
+        if unwinds {
+            self.finish();
+        }
         // SAFETY: (1) and (3) as in `push_within_budget`. (2) There is space.
         let index = unsafe { self.deque.begin_join_item(job.as_ptr().cast()) };
+        if unwinds {
+            // As in `enter::region_of`: this stack cannot go on with a cancellation of this job.
+            self.finish_in(null());
+        }
         self.set_flag(RELIES_ON_PUBLIC, false);
         let room = DEQUE_CAPACITY as u32 - SCOPE_LIMIT.max(index + 1);
         let budget = self.share(index).min(self.poll_interval.left()).min(room);
-        self.set_budget(budget);
+        self.set_budget(if unwinds { 0 } else { budget });
         Some(index)
     }
 
@@ -232,6 +240,11 @@ impl OwnJobs {
     /// Writes the missing fields of the child jobs that are only begun.
     #[inline]
     pub(super) fn finish(&self) {
+        self.finish_in(self.region.get());
+    }
+
+    /// As [`finish`](Self::finish), for jobs of `region`: the present one, or none.
+    fn finish_in(&self, region: *const Region) {
         let finish = |job: *mut JobHeader| {
             // SAFETY: `finish`: (1) the deque passes only jobs that are begun and private, so no other thread
             // knows them. (2) They were pushed in the present region, because `replace_region` comes here
@@ -239,7 +252,7 @@ impl OwnJobs {
             // the push. (2) The deque gives each item out once.
             unsafe {
                 let job = NonNull::new_unchecked(job.cast());
-                StackHead::<SpinLatch<JobProcessor>>::finish(job, self.region.get(), SpinLatch::new(self));
+                StackHead::<SpinLatch<JobProcessor>>::finish(job, region, SpinLatch::new(self));
                 JobRef::new(job.cast(), self.tag.get()).into_raw()
             }
         };
