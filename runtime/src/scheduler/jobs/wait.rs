@@ -282,11 +282,15 @@ impl OwnJobs {
             while !is_done() {
                 let mut left = 32;
                 while left > 0 {
+                    // Mostly no flag is set; `pop` asks the same.
+                    if self.flags.get() != 0 && self.has_flag(OVERFLOWED) && is_done() {
+                        return;
+                    }
                     // SAFETY: (1).
                     let Some(job) = (unsafe { self.pop(floor) }) else { return };
                     // SAFETY: (1) the job was just claimed.
                     unsafe { self.run(job) };
-                    left = if self.has_flag(OVERFLOWED) { 0 } else { left - 1 };
+                    left -= 1;
                 }
             }
         });
