@@ -180,8 +180,8 @@ fn a_guard_may_be_dropped_inside_of_a_scope_and_of_a_join() {
         static GUARD: Cell<Option<EnterGuard<'static>>> = const { Cell::new(None) };
     }
     /// Memory of the size of what was freed.
-    fn others() -> Vec<Box<[u8; 96]>> {
-        (0..8).map(|_| Box::new([1; 96])).collect()
+    fn others() -> Vec<Vec<u8>> {
+        (0..8).map(|_| vec![1; 96]).collect()
     }
     let _watchdog = watchdog();
     let runtime = build(1);

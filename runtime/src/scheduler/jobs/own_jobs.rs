@@ -121,9 +121,9 @@ impl OwnJobs {
         }
         if self.has_flag(OVERFLOWED) {
             // While there is room in the deque, its jobs are the younger ones.
+            let is_full = self.head() >= SCOPE_LIMIT;
             // SAFETY: (1).
-            let youngest =
-                if self.head() < SCOPE_LIMIT { unsafe { self.pop_scope_job(floor) } } else { None };
+            let youngest = if is_full { None } else { unsafe { self.pop_scope_job(floor) } };
             let job = youngest.or_else(|| self.overflow.take_last(|job| tag.may_run(job.tag())));
             // A thief (`steal_from_below`) or an external thread (`end_external`) may put a child job there
             // at any time, and does not set the flag. This function may then overlook that job. `steal` and
