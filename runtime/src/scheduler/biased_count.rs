@@ -38,3 +38,6 @@ impl BiasedCount {
         self.0.fetch_sub(count, AcqRel) == count
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

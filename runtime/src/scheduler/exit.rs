@@ -120,3 +120,6 @@ impl Exit {
         *threads == 0
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -439,3 +439,6 @@ impl Table {
         self.used.iter().rposition(|&is_used| is_used).map_or(0, |place| place + 1)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

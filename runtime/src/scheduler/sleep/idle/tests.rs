@@ -1,6 +1,7 @@
 //! What one thread can see of the word and the bits; the protocol itself is checked by `loom-tests`.
 
-use super::{Idle, Pick, Work};
+use super::{Idle, Pick, SLEEPING, Work};
+use crate::loom::sync::atomic::Ordering::Relaxed;
 
 const NO_THREAD: Pick = Pick { unparks: None, found_none: true };
 
@@ -9,6 +10,13 @@ const RELIES: Pick = Pick { unparks: None, found_none: false };
 
 fn unparks(index: usize) -> Pick {
     Pick { unparks: Some(index), found_none: false }
+}
+
+/// Eight workers; those with the indices `sleepers` sleep.
+fn with_sleepers(sleepers: &[usize]) -> Idle {
+    let idle = Idle::new(8, 8);
+    sleepers.iter().for_each(|&index| idle.announce_sleep(index, false));
+    idle
 }
 
 #[test]
@@ -123,4 +131,161 @@ fn the_word_and_the_first_bits_share_a_pair_of_cache_lines() {
     let word = std::ptr::from_ref(idle.word()).addr();
     assert_eq!(line(word), line(std::ptr::from_ref(&idle.bits(0).sleepers).addr()));
     assert_eq!(line(word), line(std::ptr::from_ref(&idle.bits(63).waiters).addr()));
+}
+
+#[test]
+fn half_of_the_workers_may_search_and_the_last_one_is_told_so() {
+    let idle = Idle::new(6, 6);
+    assert!(!idle.is_any_searching());
+    assert_eq!([(); 5].map(|()| idle.start_searching()), [true, true, true, false, false]);
+    assert_eq!((idle.counts(), idle.is_any_searching()), ((3, 0), true));
+    assert_eq!([(); 3].map(|()| idle.stop_searching()), [false, false, true]);
+    assert_eq!(idle.counts(), (0, 0));
+}
+
+#[test]
+fn a_worker_that_finds_work_before_it_sleeps_searches() {
+    let idle = with_sleepers(&[1]);
+    assert!(idle.start_searching());
+    idle.announce_sleep(2, true);
+    assert_eq!(idle.counts(), (0, 2));
+    idle.cancel_sleep(1);
+    assert_eq!(idle.counts(), (1, 1));
+    assert!(!idle.is_sleeper(1) && idle.is_sleeper(2));
+    assert!(idle.stop_searching());
+    // A notified worker counts as searching already.
+    assert_eq!(idle.pick_for(Work::Task, None), unparks(2));
+    idle.cancel_sleep(2);
+    assert_eq!(idle.counts(), (1, 0));
+}
+
+#[test]
+fn the_lowest_sleeper_comes_and_the_poller_only_if_there_is_no_other() {
+    let idle = Idle::new(200, 200);
+    for (poller, order) in [(3, [5, 66, 130, 3]), (66, [3, 5, 130, 66]), (130, [3, 5, 66, 130])] {
+        [130, 66, 5, 3].into_iter().for_each(|index| idle.announce_sleep(index, false));
+        for index in order {
+            assert_eq!(idle.pick_for(Work::Task, Some(poller)), unparks(index));
+            assert!(idle.stop_searching());
+        }
+        assert_eq!(idle.pick_for(Work::Task, Some(poller)), NO_THREAD);
+    }
+}
+
+#[test]
+fn a_spare_worker_that_was_never_covered_has_no_bits_to_look_at() {
+    let idle = Idle::new(1, 200);
+    idle.cover(64);
+    idle.announce_sleep(64, false);
+    assert_eq!(idle.sleepers(), 1);
+    assert_eq!(idle.pick_for(Work::Task, None), unparks(64));
+    let idle = Idle::new(65, 200);
+    idle.announce_sleep(64, false);
+    assert_eq!(idle.pick_for(Work::Task, None), unparks(64));
+}
+
+#[test]
+fn a_worker_is_picked_beside_a_searcher_if_that_does_not_come() {
+    let idle = with_sleepers(&[2, 4]);
+    assert!(idle.start_searching());
+    assert_eq!(idle.pick_for(Work::Task, None), RELIES);
+    assert_eq!(idle.pick_anyway(Some(2)), Some(4));
+    assert_eq!(idle.counts(), (2, 1));
+    assert_eq!(idle.pick_anyway(Some(2)), Some(2));
+    assert_eq!(idle.pick_anyway(Some(2)), None);
+    assert_eq!(idle.counts(), (3, 0));
+}
+
+#[test]
+fn a_restricted_worker_picks_only_workers_below_its_index() {
+    let idle = with_sleepers(&[2, 4]);
+    assert_eq!(idle.pick_below(2, None), None);
+    assert_eq!(idle.pick_below(4, Some(4)), Some(2));
+    assert_eq!(idle.pick_below(4, Some(4)), None, "though the poller sleeps");
+    assert_eq!(idle.counts(), (1, 1));
+    assert_eq!(idle.pick_below(5, Some(4)), Some(4));
+    assert_eq!(idle.counts(), (2, 0));
+}
+
+#[test]
+fn a_pusher_that_gives_back_asks_a_waiter_and_reports_that_it_found_none() {
+    let idle = Idle::new(4, 4);
+    // A worker between CountSleeper and ShowSleeper.
+    idle.word().fetch_add(SLEEPING, Relaxed);
+    assert_eq!(idle.pick_for(Work::Job, None), NO_THREAD);
+    assert!(idle.announce_wait(2, idle.get_sleepy()));
+    // Others may have relied on it for a job, whatever its own work was.
+    assert_eq!(idle.pick_for(Work::Task, None), Pick { unparks: Some(2), found_none: true });
+    assert_eq!(idle.counts(), (0, 1));
+    idle.show_sleeper(3);
+    assert_eq!(idle.pick_for(Work::Task, None), unparks(3));
+}
+
+#[test]
+fn a_worker_with_much_work_asks_for_help_if_more_than_the_surplus_sleep_and_no_worker_searches() {
+    let idle = with_sleepers(&[]);
+    assert!(!idle.is_worth_notifying(|| 0) && !idle.has_sleepers());
+    assert!(!idle.is_any_idle(|| 0));
+    assert!(idle.start_searching());
+    assert!(!idle.is_worth_notifying(|| 0) && !idle.has_sleepers());
+    assert!(idle.is_any_idle(|| 0), "a searcher is idle");
+    assert!(idle.stop_searching());
+    [1, 3].into_iter().for_each(|index| idle.announce_sleep(index, false));
+    assert!(idle.has_sleepers());
+    assert_eq!([0, 1, 2, 3].map(|extra| idle.is_worth_notifying(|| extra)), [true, true, false, false]);
+    assert_eq!([0, 1, 2, 3].map(|extra| idle.is_any_idle(|| extra)), [true, true, false, false]);
+    assert!(idle.announce_wait(0, idle.get_sleepy()));
+    assert!(idle.is_any_idle(|| 2), "a waiter is idle");
+    assert!(idle.start_searching());
+    assert!(!idle.is_worth_notifying(|| 0));
+}
+
+#[test]
+fn a_job_is_news_if_none_was_posted_or_a_waiter_or_sleeper_can_come() {
+    let idle = with_sleepers(&[]);
+    assert!(idle.is_job_news(|| 0) && !idle.is_job_posted());
+    idle.post_job();
+    assert!(!idle.is_job_news(|| 0) && idle.is_job_posted());
+    [1, 3].into_iter().for_each(|index| idle.announce_sleep(index, false));
+    assert_eq!([0, 1, 2, 3].map(|extra| idle.is_job_news(|| extra)), [true, true, false, false]);
+    assert!(idle.start_searching());
+    assert!(!idle.is_job_news(|| 0), "a worker searches");
+    assert!(idle.stop_searching());
+    assert!(idle.announce_wait(0, idle.get_sleepy()));
+    assert!(idle.is_job_news(|| 2), "no job was posted since");
+    idle.post_job();
+    assert!(idle.is_job_news(|| 2), "a waiter can come");
+    assert!(idle.start_searching());
+    assert!(!idle.is_job_news(|| 0), "a worker searches");
+
+    let idle = with_sleepers(&[]);
+    assert!(idle.announce_wait(0, idle.get_sleepy()));
+    idle.post_job();
+    assert!(idle.is_job_news(|| 0), "only a waiter can come");
+
+    let idle = Idle::new(65, 65);
+    assert!(idle.announce_wait(64, idle.get_sleepy()));
+    idle.post_job();
+    assert!(idle.is_job_news(|| 0), "a waiter with a high index can come");
+}
+
+#[test]
+fn sleepers_and_waiters_are_counted_by_their_indices() {
+    let idle = Idle::new(200, 200);
+    [0, 63, 64, 127, 130].into_iter().for_each(|index| idle.announce_sleep(index, false));
+    let seen = idle.get_sleepy();
+    [1, 65, 128].into_iter().for_each(|index| assert!(idle.announce_wait(index, seen)));
+    assert_eq!((idle.sleepers(), idle.sleepers_in(0..0)), (5, 0));
+    assert_eq!(
+        [0..64, 63..65, 1..63, 64..128, 65..200].map(|range| idle.sleepers_in(range)),
+        [2, 2, 0, 2, 2]
+    );
+    assert_eq!([0..0, 0..64, 65..128, 1..129].map(|but| idle.waiters(but)), [3, 2, 2, 0]);
+    assert_eq!(
+        [0, 1, 63, 64, 65, 66].map(|index| idle.is_sleeper(index)),
+        [true, false, true, true, false, false]
+    );
+    assert_eq!([0, 1, 64, 65, 66].map(|index| idle.is_waiter(index)), [false, true, false, true, false]);
+    assert_eq!(idle.pick_waiter(2), Some(65));
+    assert!(!idle.is_waiter(65));
 }
