@@ -237,4 +237,4 @@ pub fn next_id() -> NonZeroU64 {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests;
+pub mod tests;

@@ -409,3 +409,6 @@ impl Drop for Expecting<'_> {
         self.uncount().into_iter().for_each(Report::deliver);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

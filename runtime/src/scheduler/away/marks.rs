@@ -89,3 +89,6 @@ impl Report {
         unwind::drop_quietly(unwind::catch(|| coop::suspended(|| handler(&deadlock))));
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

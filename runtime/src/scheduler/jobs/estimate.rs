@@ -91,3 +91,6 @@ impl Theft {
         Some((began, began.elapsed().as_nanos() / u128::from(self.jobs.get())))
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

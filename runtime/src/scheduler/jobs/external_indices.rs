@@ -65,3 +65,6 @@ impl ExternalTag {
         number.as_ref().map(|number| Tag::of_external(number.get()))
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

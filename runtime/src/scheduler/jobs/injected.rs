@@ -164,3 +164,6 @@ impl InjectedJobs {
         self.has_installs() || self.has_injected()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

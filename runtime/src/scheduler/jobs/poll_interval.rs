@@ -155,3 +155,6 @@ impl PollInterval {
         self.left.set(u32::MAX);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

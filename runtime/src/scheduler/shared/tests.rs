@@ -1,6 +1,100 @@
+use std::ops::Deref;
+use std::ptr::{NonNull, null};
 use std::time::{Duration, Instant};
 
-use crate::{Builder, Runtime};
+use crate::config::Config;
+use crate::driver::Driver;
+use crate::job::{JobHeader, JobRef, Tag};
+use crate::scheduler::Shared;
+use crate::scheduler::reference::Reference;
+use crate::{Builder, Handle, Runtime};
+
+/// A runtime without threads: the test plays its workers.
+pub struct NoThreads(Reference);
+
+impl NoThreads {
+    /// A runtime with `workers` workers, without spare workers and without a driver.
+    pub fn new(workers: usize) -> Self {
+        Self::of(Config { is_pool: false, ..Config::of_pool(workers) }, Driver::new(None, None))
+    }
+
+    pub fn of(config: Config, driver: Driver) -> Self {
+        // SAFETY: (1) `Shared::new` returns the caller's reference.
+        Self(unsafe { Reference::adopt(Shared::new(config, driver)) })
+    }
+
+    pub fn handle(&self) -> Handle {
+        // SAFETY: (1) this reference keeps the state.
+        unsafe { Handle::from_shared(self.0.shared_ptr()) }
+    }
+
+    /// Spawns a task, which lands in the injector.
+    pub fn spawn(&self) {
+        drop(self.handle().spawn(async {}));
+    }
+
+    /// Calls `f` while the workers with these indices sleep. Clears their unparks from before.
+    pub fn while_asleep<R>(&self, workers: &[usize], f: impl FnOnce() -> R) -> R {
+        let Some((&first, others)) = workers.split_first() else {
+            return f();
+        };
+        let (mut f, mut result) = (Some(f), None);
+        while let Some(f_left) = f.take() {
+            let mut left = Some(f_left);
+            self.processor(first).parker.park_if(None, || {
+                result = left.take().map(|f| self.while_asleep(others, f));
+                false
+            });
+            f = left;
+        }
+        result.expect("`f` was called")
+    }
+
+    /// Whether worker `index` was unparked since the last call. It does not sleep.
+    pub fn was_unparked(&self, index: usize) -> bool {
+        let mut was_unparked = true;
+        self.processor(index).parker.park_if(None, || {
+            was_unparked = false;
+            false
+        });
+        was_unparked
+    }
+}
+
+impl Deref for NoThreads {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        self.0.shared()
+    }
+}
+
+impl Drop for NoThreads {
+    /// The end of the last worker cancels the tasks that are left. The builder counts as a worker.
+    fn drop(&mut self) {
+        if !self.config.is_pool {
+            // SAFETY: (1) no worker touches its table any more.
+            (0..self.config.workers).for_each(|worker| unsafe { self.owned.lend(worker) });
+        }
+        self.owned.close();
+        // SAFETY: (1) called once, and this reference keeps the state. (2) No worker is entered any more.
+        unsafe { Shared::leave(self.0.shared_ptr(), 0) };
+    }
+}
+
+/// A job that does nothing. The test does not run it after its end.
+pub struct IdleJob(JobHeader);
+
+impl IdleJob {
+    pub fn new() -> Self {
+        Self(JobHeader::new(|_| (), null()))
+    }
+
+    pub fn tagged(&self, tag: Tag) -> JobRef {
+        // SAFETY: (1) see the type. (2) It may be run any number of times.
+        unsafe { JobRef::new(NonNull::from(&self.0), tag) }
+    }
+}
 
 /// Waits until `runtime` counts `sleeping` sleepers and no searcher.
 #[track_caller]
