@@ -77,3 +77,6 @@ impl Shared {
         self.fetch_strictly(Work::Task);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -68,3 +68,6 @@ impl Shared {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -340,3 +340,6 @@ impl Shared {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

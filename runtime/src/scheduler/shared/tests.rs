@@ -5,8 +5,10 @@ use std::time::{Duration, Instant};
 use crate::config::Config;
 use crate::driver::Driver;
 use crate::job::{JobHeader, JobRef, Tag};
-use crate::scheduler::Shared;
+use crate::scheduler::park::Parker;
 use crate::scheduler::reference::Reference;
+use crate::scheduler::{Shared, Worker};
+use crate::task::Runnable;
 use crate::{Builder, Handle, Runtime};
 
 /// A runtime without threads: the test plays its workers.
@@ -21,6 +23,35 @@ impl NoThreads {
     pub fn of(config: Config, driver: Driver) -> Self {
         // SAFETY: (1) `Shared::new` returns the caller's reference.
         Self(unsafe { Reference::adopt(Shared::new(config, driver)) })
+    }
+
+    /// As [`new`](Self::new), with room for `spares` spare workers. None is there, and none may be started:
+    /// a test calls those that it has [added](Self::add_spare).
+    pub fn with_spares(workers: usize, spares: usize) -> Self {
+        let config = Config { is_pool: false, spare_workers: spares, ..Config::of_pool(workers) };
+        Self::of(config, Driver::new(None, None))
+    }
+
+    /// Adds an active spare worker without a thread. Returns its index.
+    pub fn add_spare(&self) -> usize {
+        let (index, bound) = self.away.add_spare();
+        self.idle.cover(index);
+        // SAFETY: (1) no other thread knows it. (2) The state holds it.
+        self.processors.make(index, |job_processor| unsafe { job_processor.bind(self.ptr()) });
+        self.processors.set_spare(bound);
+        index
+    }
+
+    /// Worker `index`, for the calling thread. There is one for an index at a time.
+    pub fn worker(&self, index: usize) -> Worker {
+        // SAFETY: (1) the tests drop their workers before the runtime. (2) See above.
+        unsafe { Worker::new(self.ptr(), index) }
+    }
+
+    /// Spawns a task and takes it out of the injector.
+    pub fn task(&self) -> Runnable {
+        self.spawn();
+        self.injector.pop_task().expect("the task is there")
     }
 
     pub fn handle(&self) -> Handle {
@@ -50,14 +81,9 @@ impl NoThreads {
         result.expect("`f` was called")
     }
 
-    /// Whether worker `index` was unparked since the last call. It does not sleep.
-    pub fn was_unparked(&self, index: usize) -> bool {
-        let mut was_unparked = true;
-        self.processor(index).parker.park_if(None, || {
-            was_unparked = false;
-            false
-        });
-        was_unparked
+    /// The workers that were unparked since the last call. None of them sleeps.
+    pub fn unparked(&self) -> Vec<usize> {
+        self.processors.indices().filter(|&index| was_unparked(&self.processor(index).parker)).collect()
     }
 }
 
@@ -80,6 +106,16 @@ impl Drop for NoThreads {
         // SAFETY: (1) called once, and this reference keeps the state. (2) No worker is entered any more.
         unsafe { Shared::leave(self.0.shared_ptr(), 0) };
     }
+}
+
+/// Whether `parker`, in which no thread sleeps, was unparked. It is as new afterwards.
+pub fn was_unparked(parker: &Parker) -> bool {
+    let mut was_unparked = true;
+    parker.park_if(None, || {
+        was_unparked = false;
+        false
+    });
+    was_unparked
 }
 
 /// A job that does nothing. The test does not run it after its end.

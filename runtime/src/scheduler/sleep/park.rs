@@ -161,3 +161,6 @@ impl Parker {
         self.state.swap(EMPTY, AcqRel);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

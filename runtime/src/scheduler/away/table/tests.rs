@@ -9,6 +9,23 @@ use crate::loom::sync::atomic::Ordering::Relaxed;
 
 const FIRST: usize = 4;
 
+/// For the tests of other modules.
+impl Away {
+    /// As [`change`](Self::change).
+    pub fn set_up<R>(&self, f: impl FnOnce(&mut Table) -> R) -> R {
+        self.change(f)
+    }
+
+    /// Adds an active spare worker that has started. Returns its index, and the bound of the indices.
+    pub fn add_spare(&self) -> (usize, usize) {
+        self.change(|table| {
+            let Some(Call::Fresh(index)) = table.call_fresh() else { panic!("there is no room") };
+            table.has_started(index);
+            (index, table.spare_bound())
+        })
+    }
+}
+
 /// With `active` spare workers, whose threads have started.
 fn away_with(active: usize, spares: usize) -> Away {
     let away = Away::new(FIRST, spares);
