@@ -352,3 +352,6 @@ impl Worker {
         true
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

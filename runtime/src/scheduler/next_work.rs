@@ -483,3 +483,6 @@ impl Worker {
             && self.reinforcement.is_welcome(now, || self.shared().crowd.has_room())
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -366,25 +366,4 @@ impl Iterator for Indices {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    /// Two permanent workers, one of two places of external threads, two spare workers of three.
-    fn processors() -> Processors {
-        let processors = Processors::new(2, 2, 3, false);
-        processors.set_external(1);
-        processors.set_spare(2);
-        processors
-    }
-
-    #[test]
-    fn the_indices_go_around_from_any_place() {
-        let from = |start| processors().indices().from(start).collect::<Vec<_>>();
-        assert_eq!(from(0), [0, 1, 2, 4, 5]);
-        assert_eq!(from(2), [2, 4, 5, 0, 1]);
-        assert_eq!(from(4), [5, 0, 1, 2, 4]);
-        // A place that was chosen while there were more.
-        assert_eq!(from(5), [0, 1, 2, 4, 5]);
-        assert_eq!(from(usize::MAX), [0, 1, 2, 4, 5]);
-    }
-}
+mod tests;

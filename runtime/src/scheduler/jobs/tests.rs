@@ -10,12 +10,20 @@ use super::steal::{PAUSE, TINY};
 use crate::Builder;
 use crate::job::Tag;
 use crate::loom::DEQUE_CAPACITY;
+use crate::loom::sync::atomic::AtomicI32;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::parallel::{ThreadPoolBuilder, isolated, join, scope};
-use crate::scheduler::context;
+use crate::scheduler::{JobProcessor, context};
 
 /// How long a test waits for what another thread has to do.
 const LIMIT: Duration = Duration::from_secs(60);
+
+impl JobProcessor {
+    /// What is left of the publish budget, for the tests of other modules.
+    pub fn budget_left(&self) -> &AtomicI32 {
+        &self.left
+    }
+}
 
 /// Calls `f` in a computation of a runtime with one worker. So no thief takes its child jobs.
 fn on_a_processor(f: fn(&OwnJobs)) {

@@ -43,15 +43,18 @@ impl NoThreads {
     }
 
     /// Worker `index`, for the calling thread. There is one for an index at a time.
-    pub fn worker(&self, index: usize) -> Worker {
-        // SAFETY: (1) the tests drop their workers before the runtime. (2) See above.
-        unsafe { Worker::new(self.ptr(), index) }
+    pub fn worker(&self, index: usize) -> OwnWorker<'_> {
+        // SAFETY: (1) the result does not outlive the runtime. (2) See above.
+        OwnWorker { runtime: self, worker: unsafe { Worker::new(self.ptr(), index) } }
     }
 
-    /// Spawns a task and takes it out of the injector.
+    /// A new task, which is in no queue.
     pub fn task(&self) -> Runnable {
+        let others = self.injector.len();
         self.spawn();
-        self.injector.pop_task().expect("the task is there")
+        let pop = || self.injector.pop_task().expect("the tasks are there");
+        (0..others).for_each(|_| self.injector.push_task(pop()));
+        pop()
     }
 
     pub fn handle(&self) -> Handle {
@@ -84,6 +87,29 @@ impl NoThreads {
     /// The workers that were unparked since the last call. None of them sleeps.
     pub fn unparked(&self) -> Vec<usize> {
         self.processors.indices().filter(|&index| was_unparked(&self.processor(index).parker)).collect()
+    }
+}
+
+/// A worker that the calling thread plays.
+pub struct OwnWorker<'a> {
+    runtime: &'a NoThreads,
+    worker: Worker,
+}
+
+impl Deref for OwnWorker<'_> {
+    type Target = Worker;
+
+    fn deref(&self) -> &Worker {
+        &self.worker
+    }
+}
+
+impl Drop for OwnWorker<'_> {
+    /// As a worker that leaves.
+    fn drop(&mut self) {
+        self.worker.move_tasks_to_injector();
+        // SAFETY: (1) the runtime has a reference. (2) The number is the worker's own count.
+        unsafe { self.runtime.add_references(self.worker.take_references()) };
     }
 }
 

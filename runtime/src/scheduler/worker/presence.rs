@@ -192,3 +192,6 @@ impl Worker {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -295,3 +295,6 @@ impl Worker {
         would_sample && shared.samplers.sampler().is_some()
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -69,12 +69,6 @@ impl World {
     fn finds_one(&self) -> bool {
         self.runtime.while_asleep(&[1], || self.runtime.find_deadlock()).is_some()
     }
-
-    /// Whether worker `index` is the only one that is awake.
-    fn worker(&self, index: usize) -> Worker {
-        // SAFETY: (1) the runtime outlives the workers of the tests. (2) The test makes one for an index.
-        unsafe { Worker::new(self.runtime.ptr(), index) }
-    }
 }
 
 /// Two workers: worker 0 is marked, worker 1 is to sleep.
@@ -180,7 +174,7 @@ fn tasks_in_any_queue_will_wake_a_sleeper() {
     let world = one_of_two_is_marked();
     world.runtime.spawn();
     assert!(!world.finds_one(), "the injector has a task");
-    let worker = world.worker(1);
+    let worker = world.runtime.worker(1);
     let task = world.runtime.injector.pop_task().unwrap();
     assert_eq!(worker.own_queues().push_back(task, &world.runtime.injector), 0);
     assert!(!world.finds_one(), "a ring has a task");
@@ -356,13 +350,13 @@ fn each_thread_in_a_block_on_has_to_be_marked() {
 #[test]
 fn a_worker_is_in_no_block_on_unless_it_is_the_only_thread() {
     let world = World::new(2);
-    let worker = world.worker(0);
+    let worker = world.runtime.worker(0);
     enter::enter_worker(&worker, || {
         assert!(world.runtime.enter_block_on().is_none());
         assert!(World::new(1).runtime.enter_block_on().is_some(), "it is no worker of another runtime");
     });
     let world = World::current_thread();
-    let worker = world.worker(0);
+    let worker = world.runtime.worker(0);
     enter::enter_worker(&worker, || assert!(world.runtime.enter_block_on().is_some()));
 }
 
@@ -458,7 +452,7 @@ fn a_thread_is_marked_as_what_it_is() {
         });
     });
     assert_eq!(kinds(), []);
-    let worker = world.worker(1);
+    let worker = world.runtime.worker(1);
     enter::enter_worker(&worker, || {
         let marks = [(); 2].map(|()| mark(Location::caller()).unwrap());
         assert_eq!((kinds(), world.runtime.away.blocked()), (vec![MarkedAs::Worker(1); 2], 1));

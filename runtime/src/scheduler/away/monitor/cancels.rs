@@ -47,3 +47,6 @@ impl WatchedCancellers {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

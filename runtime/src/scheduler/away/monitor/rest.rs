@@ -87,3 +87,6 @@ pub(super) fn see_to_blocked(state: &Shared, drowsy: u32) {
         blocked.into_iter().for_each(|index| _ = state.count_blocked(index));
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -173,3 +173,6 @@ pub fn moves_of(processor: &Processor) -> u64 {
 pub fn is_asleep(processor: &Processor) -> bool {
     processor.metrics.sleep_changes.get() % 2 == 1
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

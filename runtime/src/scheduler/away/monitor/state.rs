@@ -115,3 +115,6 @@ impl Cancellers {
         [&self.begun, &self.taken, &self.ended].map(|count| count.load(Relaxed))
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;
