@@ -335,6 +335,48 @@ mod tests {
     use std::ops::Range;
 
     use super::*;
+    use crate::scheduler::shared::tests::NoThreads;
+
+    #[test]
+    fn the_counts_of_a_place_are_halved_when_one_is_too_large() {
+        let packed = |long, short| {
+            let site = SpawnSite::from_word(SpawnSite { key: 0xabc, long, short }.word());
+            assert_eq!(site.key, 0xabc);
+            (site.long, site.short)
+        };
+        assert_eq!(packed(MOST, MOST), (MOST, MOST));
+        assert_eq!(packed(MOST + 1, 8), (MOST / 2 + 1, 4));
+        assert_eq!(packed(8, MOST + 1), (4, MOST / 2 + 1));
+        assert_eq!(packed(3, 5), (3, 5));
+    }
+
+    #[test]
+    fn names_share_either_all_their_words_or_none() {
+        let slow = SlowTasks::default();
+        let first_of = |name| slow.words(name).as_ptr().addr();
+        let mut firsts: Vec<_> = (0..10_000).map(first_of).collect();
+        firsts.sort_unstable();
+        firsts.dedup();
+        let size = WAYS * size_of::<AtomicU64>();
+        assert!(firsts.windows(2).all(|pair| pair[1] - pair[0] >= size));
+        assert_eq!(firsts.len(), SLOW_TASKS / WAYS, "all words are used");
+    }
+
+    #[test]
+    fn a_task_is_known_by_its_name_or_by_its_place() {
+        let (runtime, slow) = (NoThreads::new(1), SlowTasks::default());
+        let [task, sibling] = [(); 2].map(|()| runtime.task());
+        let known = |task| (slow.contains(task), slow.contains_site(task));
+        assert_eq!(known(&task), (false, false));
+        (0..2).for_each(|_| slow.insert(task.id(), Location::caller()));
+        assert_eq!((known(&task), known(&sibling)), ((true, false), (false, false)));
+        // Other tasks of the place.
+        (1..100).for_each(|other| slow.insert(sibling.id() + other, sibling.spawned_at()));
+        assert_eq!((known(&task), known(&sibling)), ((true, true), (true, true)));
+        (0..3).for_each(|_| slow.was_polled(sibling.id(), sibling.spawned_at(), SHORT, SHORT));
+        assert_eq!(known(&sibling), (false, false), "it is quick");
+        [task, sibling].into_iter().for_each(|task| task.cancel());
+    }
 
     #[test]
     fn names_from_the_blocks_of_several_threads_are_all_remembered() {

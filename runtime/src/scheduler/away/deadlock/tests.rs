@@ -154,19 +154,18 @@ fn a_spare_worker_counts_from_its_call_to_the_end_of_its_thread() {
     runtime.processors.set_spare(2);
     let line = line!();
     world.mark(MarkedAs::Worker(0));
-    world.mark(MarkedAs::Worker(2));
+    world.mark(MarkedAs::Worker(1));
     assert_eq!(world.reported(), 0, "a spare worker is awake");
-    runtime.while_asleep(&[1], || runtime.report_deadlock());
+    runtime.while_asleep(&[2], || runtime.report_deadlock());
     assert_eq!(*world.reports.lock().unwrap(), [[(line + 1, Some(0)), (line + 2, None)]]);
     world.mark(MarkedAs::Worker(0));
     assert_eq!(world.reported(), 1);
     runtime.away.change(|table| {
-        table.begin_rest(1);
-        assert!(table.end_rest(1, false));
+        table.begin_rest(2);
+        assert!(table.end_rest(2, false));
     });
     world.mark(MarkedAs::Worker(0));
     assert_eq!(world.reported(), 2, "the other one is absent");
-    runtime.away.change(|table| [1, 2].into_iter().for_each(|index| table.begin_rest(index)));
 }
 
 #[test]
@@ -211,41 +210,64 @@ fn a_timer_will_wake_a_sleeper() {
     assert!(world.finds_one());
 }
 
-#[test]
-fn closures_that_wait_or_run_without_a_mark_may_wake_a_sleeper() {
-    let config = Config { max_blocking_threads: 2, ..Config::of_pool(2) };
-    let world = World::of(config, Driver::new(None, None));
-    world.mark(MarkedAs::Worker(0));
-    let queue = &world.runtime.blocking.queue;
-    // Tasks in the place of closures.
-    let submit = || {
-        world.runtime.spawn();
-        let closure = world.runtime.injector.pop().unwrap();
-        // SAFETY: (1) a task lives while its `SCHEDULED` is ours, (2) and it was popped.
-        drop(unsafe { queue.submit(closure) });
-    };
-    let run = |thread: &Arc<PoolThread>| match queue.next(thread, false) {
+/// Submits a task in the place of a closure. No thread is started for it.
+fn submit(world: &World) {
+    let closure = world.runtime.task().into_raw();
+    // SAFETY: (1) a task lives while its `SCHEDULED` is ours, (2) and it is in no queue.
+    drop(unsafe { world.runtime.blocking.queue.submit(closure) });
+}
+
+/// `thread` takes the closure that was submitted.
+fn runs(world: &World, thread: &Arc<PoolThread>) {
+    match world.runtime.blocking.queue.next(thread, false) {
         // SAFETY: its `SCHEDULED` was submitted with it.
         Next::Run(task, _) => unsafe { crate::task::Runnable::from_raw(task) }.cancel(),
         other => panic!("{other:?}"),
-    };
-    submit();
-    assert!(!world.finds_one(), "a closure waits");
+    }
+}
+
+fn with_blocking_threads(most: usize) -> World {
+    let config = Config { max_blocking_threads: most, ..Config::of_pool(2) };
+    let world = World::of(config, Driver::new(None, None));
+    world.mark(MarkedAs::Worker(0));
+    world
+}
+
+#[test]
+fn closures_that_run_without_a_mark_may_wake_a_sleeper() {
+    let world = with_blocking_threads(2);
+    let queue = &world.runtime.blocking.queue;
+    submit(&world);
+    assert!(!world.finds_one(), "a thread is coming");
     drop(queue.arrive());
     let first = PoolThread::new();
-    run(&first);
+    runs(&world, &first);
     assert!(!world.finds_one(), "a closure runs");
     let mark = world.mark(MarkedAs::Closure);
     assert!(world.finds_one());
-    submit();
+    submit(&world);
     drop(queue.arrive());
     let second = PoolThread::new();
-    run(&second);
+    runs(&world, &second);
     world.unmark(mark);
     world.mark(MarkedAs::Closure);
     assert!(!world.finds_one(), "another closure runs");
     assert!(matches!(queue.next(&second, false), Next::Sleep));
     assert!(world.finds_one(), "the other thread of the pool is idle");
+}
+
+#[test]
+fn a_closure_that_waits_may_wake_a_sleeper() {
+    let world = with_blocking_threads(1);
+    submit(&world);
+    drop(world.runtime.blocking.queue.arrive());
+    let thread = PoolThread::new();
+    runs(&world, &thread);
+    submit(&world);
+    world.mark(MarkedAs::Closure);
+    assert!(!world.finds_one());
+    runs(&world, &thread);
+    assert!(world.finds_one());
 }
 
 #[test]
@@ -391,7 +413,8 @@ fn nothing_is_found_while_something_outside_goes_on() {
 #[test]
 fn marks_are_void_when_their_worker_or_closure_goes_on() {
     let world = World::new(2);
-    let kinds = [MarkedAs::Worker(0), MarkedAs::Worker(1), MarkedAs::Worker(0), MarkedAs::Closure];
+    let here = MarkedAs::Closure;
+    let kinds = [MarkedAs::Worker(0), MarkedAs::Worker(1), MarkedAs::Worker(0), here, here];
     kinds.into_iter().for_each(|kind| _ = world.mark(kind));
     world.mark_elsewhere(MarkedAs::Closure);
     let left =

@@ -8,6 +8,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::*;
 use crate::config::{Config, Deadlock};
 use crate::driver::Driver;
+use crate::driver::foreign::ForeignWakes;
+use crate::driver::io::IoDriver;
+use crate::driver::time::TimeDriver;
 use crate::job::Tag;
 use crate::parallel;
 use crate::scheduler::enter;
@@ -98,6 +101,31 @@ fn the_monitor_sets_how_many_are_stalled_and_serve() {
     assert_eq!((numbers(), runtime.away.is_any_serving()), ((1, 1), true));
     runtime.set_away(0, 0);
     assert_eq!((numbers(), runtime.away.is_any()), ((0, 0), false));
+}
+
+#[test]
+fn the_poller_looks_at_all_wheels_when_the_first_spare_worker_serves() {
+    let driver = Driver::new(Some(IoDriver::new(16, None).unwrap()), Some(TimeDriver::new(3, false)));
+    let config = Config { is_pool: false, spare_workers: 2, ..Config::of_pool(2) };
+    let runtime = NoThreads::of(config, driver);
+    let foreign = ForeignWakes::new();
+    let mut poller = runtime.driver.try_become_poller(0).unwrap();
+    let mut lasts = |limit| {
+        let begin = Instant::now();
+        poller.sleep(Some(limit), &foreign);
+        begin.elapsed() >= limit
+    };
+    let short = Duration::from_millis(1);
+    let time = runtime.driver.time().unwrap();
+    let are_all_served = || time.must_unpark_for(time.shard(0));
+    runtime.set_away(1, 0);
+    assert!(lasts(short) && !are_all_served());
+    runtime.set_away(1, 1);
+    assert!(!lasts(LONG) && are_all_served());
+    runtime.set_away(1, 2);
+    assert!(lasts(short) && are_all_served(), "the second one");
+    runtime.set_away(1, 0);
+    assert!(lasts(short) && !are_all_served(), "they serve no more");
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! One thread at a time: which thread is fetched, and what becomes of the closures.
 
+use std::sync::mpsc;
+use std::time::Duration;
+
 use super::*;
 use crate::queue::intrusive_list::tests::{Item, Items};
 
@@ -257,4 +260,48 @@ fn a_closed_crew_refuses_and_everybody_leaves() {
     // SAFETY: it is refused.
     assert!(unsafe { world.queue.submit(world.items.at(1)) }.is_none());
     assert_eq!(world.queue.counts().threads, 0);
+}
+
+#[test]
+fn a_thread_sleeps_until_its_keep_alive_time_is_over_or_it_is_chosen() {
+    let world = World::new(1);
+    assert!(matches!(world.submit(0), PendingWake::Start));
+    let (thread, _) = world.arrive(0);
+    assert!(!thread.sleep(None), "it works");
+    world.falls_asleep(&thread);
+    let limit = Duration::from_millis(1);
+    let begin = Instant::now();
+    assert!(thread.sleep(Some(begin + limit)));
+    assert!(begin.elapsed() >= limit);
+    // An unpark for nothing.
+    thread.wake();
+    assert!(thread.sleep(Some(Instant::now() + limit)));
+    let PendingWake::Wake(chosen) = world.submit(1) else { panic!("it is idle") };
+    assert!(!thread.sleep(Some(Instant::now())), "the choice came first");
+    assert!(matches!(world.takes(&chosen, 1), PendingWake::Nothing));
+}
+
+#[test]
+fn a_wake_ends_the_sleep_of_the_thread_that_was_chosen() {
+    let world = World::new(1);
+    assert!(matches!(world.submit(0), PendingWake::Start));
+    let (sender, receiver) = mpsc::channel();
+    let sleeper = std::thread::spawn(move || {
+        let thread = PoolThread::new();
+        sender.send(thread.clone()).unwrap();
+        while thread.state.load(Relaxed) != IDLE {
+            std::thread::yield_now();
+        }
+        assert!(!thread.sleep(None));
+    });
+    let thread = receiver.recv().unwrap();
+    assert!(matches!(world.queue.arrive(), PendingWake::Nothing));
+    assert!(matches!(world.takes(&thread, 0), PendingWake::Nothing));
+    world.falls_asleep(&thread);
+    // Mostly, the thread sleeps by then.
+    (0..1_000).for_each(|_| std::thread::yield_now());
+    assert!(is_wake_of(world.submit(1), &thread));
+    thread.wake();
+    sleeper.join().unwrap();
+    assert!(matches!(world.takes(&thread, 1), PendingWake::Nothing));
 }
