@@ -539,46 +539,4 @@ impl Looks<'_> {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use std::sync::mpsc;
-
-    use super::*;
-    use crate::{Builder, task};
-
-    /// Looks at a worker that is inside of `poll`, which gets a function that returns when the looks are
-    /// over. Returns whether the task is remembered, and whether there are long polls.
-    fn look_at(poll: impl FnOnce(&dyn Fn()) + Send + 'static) -> (bool, bool) {
-        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let (begin, has_begun) = mpsc::channel();
-        let (end, has_ended) = mpsc::channel::<()>();
-        let task = runtime.spawn(async move {
-            poll(&|| {
-                begin.send(()).unwrap();
-                _ = has_ended.recv();
-            });
-        });
-        has_begun.recv_timeout(Duration::from_secs(60)).expect("the poll begins");
-        let shared = runtime.handle().shared();
-        // SAFETY: (1) `runtime` has a reference, and outlives the looks.
-        let mut looks = unsafe { Looks::new(NonNull::from(shared)) };
-        let now = Instant::now();
-        looks.observe(now);
-        let tick = shared.processor(0).tick();
-        looks.remember_slow(0, tick, now);
-        looks.remember_slow(0, tick, now);
-        let result = (looks.watched[0].is_remembered, now < looks.long_polls_until);
-        drop(end);
-        runtime.block_on(task).unwrap();
-        result
-    }
-
-    #[test]
-    fn a_poll_that_lasts_is_long() {
-        assert_eq!(look_at(|wait| wait()), (true, true));
-    }
-
-    #[test]
-    fn a_call_that_says_that_it_blocks_is_no_long_poll() {
-        assert_eq!(look_at(|wait| task::block_in_place(wait)), (false, false));
-    }
-}
+mod tests;
