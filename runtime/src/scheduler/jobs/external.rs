@@ -90,3 +90,6 @@ impl Shared {
         self.external.give_back(job_processor.index());
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

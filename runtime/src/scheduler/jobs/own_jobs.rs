@@ -220,3 +220,6 @@ impl OwnJobs {
         self.broadcasts.has(|job| tag.may_run(job.tag()))
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

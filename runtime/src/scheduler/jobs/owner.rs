@@ -126,3 +126,6 @@ impl fmt::Debug for OwnJobs {
         (**self).fmt(f)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -290,3 +290,6 @@ impl JobProcessor {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

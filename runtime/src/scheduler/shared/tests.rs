@@ -152,9 +152,13 @@ impl IdleJob {
         Self(JobHeader::new(|_| (), null()))
     }
 
+    pub fn header(&self) -> NonNull<JobHeader> {
+        NonNull::from(&self.0)
+    }
+
     pub fn tagged(&self, tag: Tag) -> JobRef {
         // SAFETY: (1) see the type. (2) It may be run any number of times.
-        unsafe { JobRef::new(NonNull::from(&self.0), tag) }
+        unsafe { JobRef::new(self.header(), tag) }
     }
 }
 

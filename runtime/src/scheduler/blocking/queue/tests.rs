@@ -305,3 +305,15 @@ fn a_wake_ends_the_sleep_of_the_thread_that_was_chosen() {
     sleeper.join().unwrap();
     assert!(matches!(world.takes(&thread, 1), PendingWake::Nothing));
 }
+
+#[test]
+fn no_idle_thread_is_woken_when_no_closure_is_left() {
+    let world = World::new(2);
+    assert!(matches!(world.submit(0), PendingWake::Start));
+    assert!(matches!(world.submit(1), PendingWake::Nothing));
+    let ((first, _), (second, _)) = (world.arrive(0), world.arrive(1));
+    [&first, &second].into_iter().for_each(|thread| world.falls_asleep(thread));
+    assert!(is_wake_of(world.submit(2), &second));
+    assert!(matches!(world.takes(&second, 2), PendingWake::Nothing));
+    assert_eq!(world.queue.counts().idle, 1);
+}
