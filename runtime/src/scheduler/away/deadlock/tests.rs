@@ -15,10 +15,13 @@ use crate::scheduler::idle::Work;
 use crate::scheduler::injected::Injected;
 use crate::scheduler::shared::tests::{IdleJob, NoThreads};
 
-/// A runtime without threads, and the lines and workers of the marks in each report.
+/// The lines and workers of the marks in a report.
+type Reported = Vec<(u32, Option<usize>)>;
+
+/// A runtime without threads, and what was reported.
 struct World {
     runtime: NoThreads,
-    reports: Arc<Mutex<Vec<Vec<(u32, Option<usize>)>>>>,
+    reports: Arc<Mutex<Vec<Reported>>>,
 }
 
 impl World {

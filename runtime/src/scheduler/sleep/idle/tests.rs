@@ -1,5 +1,8 @@
 //! What one thread can see of the word and the bits; the protocol itself is checked by `loom-tests`.
 
+use std::sync::Barrier;
+use std::sync::atomic::AtomicUsize;
+
 use super::{Idle, Pick, SLEEPING, Work};
 use crate::loom::sync::atomic::Ordering::Relaxed;
 
@@ -288,4 +291,29 @@ fn sleepers_and_waiters_are_counted_by_their_indices() {
     assert_eq!([0, 1, 64, 65, 66].map(|index| idle.is_waiter(index)), [false, true, false, true, false]);
     assert_eq!(idle.pick_waiter(2), Some(65));
     assert!(!idle.is_waiter(65));
+}
+
+#[test]
+fn no_waiter_is_picked_by_two_threads() {
+    const ROUNDS: usize = 200;
+    let idle = Idle::new(64, 64);
+    let (start, picked) = (Barrier::new(2), AtomicUsize::new(0));
+    let pick = |own: usize| {
+        for _ in 0..ROUNDS {
+            if own == 0 {
+                let seen = idle.get_sleepy();
+                (0..64).for_each(|index| assert!(idle.announce_wait(index, seen)));
+            }
+            start.wait();
+            while idle.pick_waiter(0).is_some() {
+                picked.fetch_add(1, Relaxed);
+            }
+            start.wait();
+        }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| pick(1));
+        pick(0);
+    });
+    assert_eq!(picked.load(Relaxed), 64 * ROUNDS);
 }
