@@ -134,3 +134,35 @@ fn what_is_queued_in_a_closed_pool_is_not_run() {
     assert!(pool.injected_jobs.try_close(|| true));
     assert!(pool.push_injected(Injected::Spawn(job.tagged(Tag::NONE))).is_err());
 }
+
+#[test]
+fn closures_without_a_thread_are_dropped_at_the_shutdown() {
+    let runtime = NoThreads::new(1);
+    let closure = runtime.handle().spawn(async {});
+    let task = runtime.injector.pop_task().unwrap().into_raw();
+    // SAFETY: (1) a task lives while its `SCHEDULED` is ours, (2) and it was popped.
+    drop(unsafe { runtime.blocking.queue.submit(task) });
+    runtime.drop_closures(IntrusiveList::new());
+    assert!(!closure.is_finished());
+    runtime.begin_shutdown();
+    assert!(closure.is_finished());
+}
+
+#[test]
+fn the_last_worker_to_leave_cancels_all_tasks_that_are_left() {
+    let runtime = NoThreads::new(1);
+    let worker = runtime.worker(0);
+    let handle = runtime.handle();
+    let waits = enter::enter_worker(&worker, || {
+        let task = handle.spawn(std::future::pending::<()>());
+        worker.own_queues().pop().unwrap().run();
+        task
+    });
+    let queued = handle.spawn(async {});
+    drop(worker);
+    assert!(!waits.is_finished() && !queued.is_finished());
+    drop(runtime);
+    assert!(waits.is_finished() && queued.is_finished());
+    // No worker is left to run it.
+    assert!(handle.spawn(async {}).is_finished());
+}
