@@ -1,7 +1,12 @@
 //! One worker of two, without threads: where its tasks come from, and where they go.
 
 use super::*;
-use crate::scheduler::shared::tests::{NoThreads, OwnWorker};
+use crate::config::{Config, RngSeed};
+use crate::driver::Driver;
+use crate::driver::io::IoDriver;
+use crate::job::Tag;
+use crate::scheduler::enter;
+use crate::scheduler::shared::tests::{IdleJob, NoThreads, OwnWorker};
 
 /// Pushes `count` tasks into the ring of `worker`. Returns their numbers.
 fn fill_ring(runtime: &NoThreads, worker: &Worker, count: usize) -> Vec<u64> {
@@ -299,14 +304,14 @@ fn the_last_searcher_that_finds_work_has_another_come_for_the_rest() {
 
 #[test]
 fn the_last_searcher_leaves_jobs_to_a_waiter() {
-    let (runtime, job) = (NoThreads::new(4), crate::scheduler::shared::tests::IdleJob::new());
+    let (runtime, job) = (NoThreads::new(4), IdleJob::new());
     let worker = runtime.worker(0);
     assert!(runtime.idle.announce_wait(3, runtime.idle.get_sleepy()));
     searches(&runtime, &worker);
     worker.stop_searching();
     assert_eq!(runtime.unparked(), [], "no job waits");
     searches(&runtime, &worker);
-    runtime.job_processor(1).detached.push_back(job.tagged(crate::job::Tag::NONE));
+    runtime.job_processor(1).detached.push_back(job.tagged(Tag::NONE));
     worker.stop_searching();
     assert_eq!(runtime.unparked(), [3]);
 }
@@ -403,4 +408,143 @@ fn tasks_are_taken_out_of_the_ring_and_the_others_keep_their_order() {
     assert_eq!(taken.len(), 2);
     runtime.injector.push_batch(taken);
     assert_eq!([(); 3].map(|()| id_of(worker.own_queues().pop_front())), [Some(ids[0]), Some(ids[2]), None]);
+}
+
+#[test]
+fn of_the_tasks_of_a_slow_place_a_few_go_to_workers_that_serve() {
+    let rng_seed = Some(RngSeed::from_bytes(b"next_work"));
+    let config = Config { is_pool: false, rng_seed, ..Config::of_pool(1) };
+    let runtime = NoThreads::of(config, Driver::new(None, None));
+    let (worker, task) = (runtime.worker(0), runtime.task());
+    assert!(!worker.leaves_to_others(&task));
+    (1..100).for_each(|other| runtime.monitor.slow_tasks.insert(task.id() + other, task.spawned_at()));
+    let left = (0..32 * 100).filter(|_| worker.leaves_to_others(&task)).count();
+    assert!((2_800..3_200).contains(&left), "{left} of 3200");
+    (0..2).for_each(|_| runtime.monitor.slow_tasks.insert(task.id(), task.spawned_at()));
+    assert!((0..3200).all(|_| worker.leaves_to_others(&task)), "it is slow itself");
+    task.cancel();
+}
+
+#[test]
+fn a_searcher_that_takes_everything_runs_a_job_of_another_worker() {
+    let (runtime, job) = (NoThreads::with_spares(2, 1), IdleJob::new());
+    let index = runtime.add_spare();
+    runtime.away.set_up(|table| table.serving = 1);
+    let (worker, spare) = (runtime.worker(0), runtime.worker(index));
+    let detached = &runtime.job_processor(1).detached;
+    let runs = |worker: &Worker| enter::enter_worker(worker, || worker.run_stolen_job());
+    worker.is_searching.set(true);
+    assert!(!runs(&worker), "there is none");
+    detached.push_back(job.tagged(Tag::NONE));
+    worker.is_searching.set(false);
+    assert!(!runs(&worker), "it does not search");
+    spare.ask_role();
+    spare.is_searching.set(true);
+    assert!(!runs(&spare) && !detached.is_empty(), "it serves");
+    spare.is_searching.set(false);
+    searches(&runtime, &worker);
+    assert!(runs(&worker) && detached.is_empty());
+    worker.stop_searching_if_so();
+}
+
+#[test]
+fn work_that_can_wait_brings_a_spare_worker_if_none_sleeps_and_no_surplus_sleeper() {
+    let runtime = NoThreads::with_spares(2, 2);
+    let worker = runtime.worker(0);
+    let [first, second] = [(); 2].map(|()| runtime.add_spare());
+    runtime.away.set_up(|table| table.begin_rest(second));
+    sleeps(&runtime, first);
+    assert_eq!(runtime.extra(), 1);
+    worker.share_if_worth();
+    assert_eq!(runtime.unparked(), [], "it serves");
+    sleeps(&runtime, 1);
+    worker.share_if_worth();
+    assert_eq!(runtime.unparked(), [1]);
+    assert!(runtime.idle.end_sleep(first) && runtime.idle.stop_searching());
+    runtime.away.set_up(|table| table.blocked = 2);
+    worker.share_if_worth();
+    assert_eq!(runtime.unparked(), [second]);
+}
+
+#[test]
+fn a_worker_with_long_polls_gives_quick_tasks_to_spare_workers_that_serve() {
+    let runtime = NoThreads::with_spares(2, 1);
+    let (worker, index) = (runtime.worker(0), runtime.add_spare());
+    let ids = fill_ring(&runtime, &worker, 3);
+    (0..2).for_each(|_| runtime.monitor.slow_tasks.insert(ids[1], std::panic::Location::caller()));
+    worker.sort_ring();
+    runtime.away.set_up(|table| table.serving = 1);
+    worker.sort_ring();
+    assert_eq!(worker.processor().ring.len(), 3, "its polls are short");
+    worker.set_long_polls();
+    assert!(worker.has_long_polls());
+    runtime.spawn();
+    worker.sort_ring();
+    assert_eq!(worker.processor().ring.len(), 3, "the injector would pile up");
+    runtime.injector.pop_task().unwrap().cancel();
+    runtime.away.set_up(|table| table.serving = 0);
+    worker.sort_ring();
+    assert_eq!(worker.processor().ring.len(), 3, "none serves");
+    runtime.away.set_up(|table| table.serving = 1);
+    sleeps(&runtime, index);
+    worker.sort_ring();
+    assert_eq!((worker.processor().ring.len(), runtime.unparked()), (1, vec![index]));
+    let given = [(); 3].map(|()| id_of(runtime.injector.pop_task()));
+    assert_eq!(given, [Some(ids[0]), Some(ids[2]), None]);
+    assert_eq!(id_of(worker.next_task()), Some(ids[1]));
+}
+
+#[test]
+fn beside_long_polls_another_worker_comes_for_two_tasks_of_a_dispatch() {
+    let runtime = NoThreads::new(2);
+    let worker = runtime.worker(0);
+    runtime.monitor.set_saw_long_polls(true);
+    fill_ring(&runtime, &worker, 1);
+    sleeps(&runtime, 1);
+    worker.share_ring();
+    assert_eq!(runtime.unparked(), [], "it runs the only task itself");
+    assert!(runtime.idle.end_sleep(1));
+    fill_ring(&runtime, &worker, 1);
+    sleeps(&runtime, 1);
+    worker.share_ring();
+    assert_eq!(runtime.unparked(), [1]);
+}
+
+#[test]
+fn a_worker_that_needs_no_help_yet_asks_again_within_its_stride() {
+    let runtime = NoThreads::new(2);
+    let worker = runtime.worker(0);
+    fill_ring(&runtime, &worker, 2);
+    let rounds = || worker.rounds() + worker.rounds_put_off.get();
+    let stride = rounds();
+    worker.share_ring();
+    assert!(worker.looks_at_yields.get().is_some(), "none sleeps");
+    sleeps(&runtime, 1);
+    worker.share_ring();
+    // Nothing is known of the tasks, so two are not worth a wake.
+    assert_eq!((runtime.unparked(), worker.looks_at_yields.get()), (vec![], None));
+    assert_eq!(rounds(), stride);
+}
+
+#[test]
+fn beside_long_polls_a_worker_that_leaves_the_driver_with_tasks_has_another_take_its_place() {
+    let config = Config { is_pool: false, ..Config::of_pool(2) };
+    let runtime = NoThreads::of(config, Driver::new(Some(IoDriver::new(16, None).unwrap()), None));
+    let worker = runtime.worker(0);
+    let task = runtime.task();
+    sleeps(&runtime, 1);
+    runtime.monitor.set_saw_long_polls(true);
+    worker.hand_driver_on();
+    assert_eq!(runtime.unparked(), [], "it has no tasks");
+    worker.own_queues().push_back(task, &runtime.injector);
+    runtime.monitor.set_saw_long_polls(false);
+    worker.hand_driver_on();
+    assert_eq!(runtime.unparked(), [], "polls are short");
+    runtime.monitor.set_saw_long_polls(true);
+    let poller = runtime.driver.try_become_poller(1).unwrap();
+    worker.hand_driver_on();
+    assert_eq!(runtime.unparked(), [], "another one is there");
+    drop(poller);
+    worker.hand_driver_on();
+    assert_eq!(runtime.unparked(), [1]);
 }

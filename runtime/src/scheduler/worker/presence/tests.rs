@@ -7,6 +7,13 @@ use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::scheduler::enter;
 use crate::scheduler::shared::tests::{IdleJob, NoThreads};
 
+impl Worker {
+    /// Makes [`has_long_polls`](Self::has_long_polls) return true, for the tests of other modules.
+    pub fn set_long_polls(&self) {
+        self.stride.set(1);
+    }
+}
+
 #[test]
 fn a_worker_takes_no_tasks_while_it_computes_or_blocks() {
     let runtime = NoThreads::new(2);
@@ -184,4 +191,37 @@ fn a_worker_that_comes_back_after_the_end_has_begun_queues_the_tasks_that_wait()
     worker.queue_if_ending();
     assert_eq!(runtime.injector.len(), 1);
     enter::enter_worker(&worker, || runtime.injector.pop_task().unwrap().cancel());
+}
+
+#[test]
+fn a_mark_within_a_call_that_blocks_does_not_outlast_the_call() {
+    let runtime = NoThreads::new(2);
+    let worker = runtime.worker(0);
+    let had_table = worker.begin_blocking();
+    runtime.processor(0).marks.store(1, Relaxed);
+    assert!(runtime.count_blocked(0) && worker.end_blocking(had_table));
+    assert!(worker.is_here() && !worker.is_marked());
+    assert_eq!(worker.table(), Some(0));
+}
+
+#[test]
+fn no_other_thread_sees_to_the_table_of_a_worker_that_is_back() {
+    let runtime = NoThreads::new(2);
+    let worker = runtime.worker(0);
+    for is_back in [false, true] {
+        enter::enter_worker(&worker, || drop(runtime.handle().spawn(std::future::pending::<()>())));
+        // Polled once, it waits for a wake.
+        worker.own_queues().pop().unwrap().run();
+        let had_table = worker.begin_blocking();
+        assert!(runtime.count_blocked(0));
+        if is_back {
+            worker.end_blocking(had_table);
+        }
+        runtime.queue_lent();
+        assert_eq!(runtime.injector.len(), usize::from(!is_back));
+        if !is_back {
+            worker.end_blocking(had_table);
+            enter::enter_worker(&worker, || runtime.injector.pop_task().unwrap().cancel());
+        }
+    }
 }
