@@ -209,9 +209,11 @@ fn no_other_thread_sees_to_the_table_of_a_worker_that_is_back() {
     let runtime = NoThreads::new(2);
     let worker = runtime.worker(0);
     for is_back in [false, true] {
-        enter::enter_worker(&worker, || drop(runtime.handle().spawn(std::future::pending::<()>())));
-        // Polled once, it waits for a wake.
-        worker.own_queues().pop().unwrap().run();
+        enter::enter_worker(&worker, || {
+            drop(runtime.handle().spawn(std::future::pending::<()>()));
+            // Polled once, it waits for a wake.
+            worker.own_queues().pop().unwrap().run();
+        });
         let had_table = worker.begin_blocking();
         assert!(runtime.count_blocked(0));
         if is_back {
