@@ -1,5 +1,10 @@
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
+
 use super::*;
 use crate::config::Config;
+use crate::config::hooks::{Hook, Hooks};
 use crate::driver::Driver;
 use crate::job::Tag;
 use crate::scheduler::idle::Work;
@@ -207,4 +212,83 @@ fn a_sleep_on_the_token_lasts_no_longer_than_its_limit() {
         worker.sleep_on_token(limit);
         worker.slept.get() >= limit
     }));
+}
+
+#[test]
+fn a_worker_that_may_not_run_everything_goes_to_sleep_as_no_searcher() {
+    let runtime = NoThreads::with_spares(2, 1);
+    let index = runtime.add_spare();
+    runtime.away.set_up(|table| table.serving = 1);
+    let (busy, spare) = (worker(&runtime, 1), worker(&runtime, index));
+    busy.own_queues().push_back(runtime.task(), &runtime.injector);
+    runtime.idle.announce_sleep(0, false);
+    assert!(runtime.idle.start_searching());
+    spare.is_searching.set(true);
+    unpark(&spare);
+    assert!(spare.sleeps_if_idle());
+    assert_eq!((runtime.unparked(), runtime.idle.counts()), (vec![0], (1, 0)));
+    assert!(!spare.is_searching.get());
+}
+
+#[test]
+fn a_spare_worker_that_serves_sorts_what_came_while_it_slept() {
+    let runtime = NoThreads::with_spares(2, 1);
+    let index = runtime.add_spare();
+    runtime.away.set_up(|table| table.serving = 1);
+    let (spare, task) = (worker(&runtime, index), runtime.task());
+    (0..2).for_each(|_| runtime.monitor.slow_tasks.insert(task.id(), task.spawned_at()));
+    spare.own_queues().push_back(task, &runtime.injector);
+    spare.end_park(false);
+    assert!(runtime.slow.is_empty(), "it has not slept");
+    spare.end_park(true);
+    assert_eq!((runtime.slow.len(), spare.has_own_tasks()), (1, false));
+}
+
+#[test]
+fn each_park_hook_is_followed_by_an_unpark_hook_and_no_searcher_runs_them() {
+    let calls = [(); 2].map(|()| Arc::new(AtomicUsize::new(0)));
+    let hook = |counter: &Arc<AtomicUsize>| -> Option<Hook> {
+        let counter = counter.clone();
+        Some(Arc::new(move || _ = counter.fetch_add(1, Relaxed)))
+    };
+    let hooks = Hooks { thread_park: hook(&calls[0]), thread_unpark: hook(&calls[1]), ..Hooks::default() };
+    let config = Config { is_pool: false, hooks, ..Config::of_pool(2) };
+    let runtime = NoThreads::of(config, Driver::new(None, None));
+    let worker = worker(&runtime, 0);
+    let count = || [&calls[0], &calls[1]].map(|count| count.load(Relaxed));
+    let searches = || {
+        assert!(runtime.idle.start_searching());
+        worker.is_searching.set(true);
+    };
+    searches();
+    assert!(worker.begins_park());
+    assert_eq!((count(), runtime.idle.counts()), ([1, 0], (0, 0)));
+    searches();
+    worker.end_park(true);
+    assert_eq!((count(), runtime.idle.counts()), ([1, 1], (0, 0)));
+    let task = runtime.task();
+    worker.own_queues().push_back(task, &runtime.injector);
+    assert!(!worker.begins_park());
+    assert_eq!(count(), [2, 2], "the hook has made work");
+}
+
+#[test]
+fn a_worker_is_busy_between_its_sleeps() {
+    let runtime = NoThreads::new(1);
+    let worker = worker(&runtime, 0);
+    let busy = &worker.processor().metrics.busy;
+    let passes = |from: Duration| {
+        (0..100).any(|_| {
+            std::thread::sleep(Duration::from_micros(10));
+            busy.get() > from
+        })
+    };
+    worker.begin_busy(Instant::now());
+    assert!(passes(busy.get()));
+    worker.end_busy();
+    assert!(!passes(busy.get()));
+    worker.begin_busy(Instant::now());
+    assert!(passes(busy.get()));
+    worker.end_counters();
+    assert!(!passes(busy.get()));
 }
