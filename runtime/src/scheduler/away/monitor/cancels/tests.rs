@@ -1,6 +1,7 @@
 use std::thread;
 
 use super::*;
+use crate::scheduler::enter;
 use crate::scheduler::shared::tests::NoThreads;
 
 /// A runtime whose only worker is blocked, with tasks to cancel. The shutdown has begun.
@@ -72,12 +73,20 @@ fn the_next_thread_comes_a_look_later_for_each_that_is_stuck() {
 
 #[test]
 fn tasks_of_tables_that_were_lent_are_queued_once() {
-    let runtime = ending(0);
+    let runtime = NoThreads::new(1);
+    let worker = runtime.worker(0);
+    enter::enter_worker(&worker, || {
+        drop(runtime.handle().spawn(std::future::pending::<()>()));
+        // Polled once, it waits for a wake.
+        worker.own_queues().pop().unwrap().run();
+    });
+    let had_table = worker.begin_blocking();
+    assert!(had_table && runtime.count_blocked(0));
+    assert!(runtime.lifecycle.begin());
     let mut cancellers = WatchedCancellers::default();
     cancellers.see_to(&runtime, true);
-    assert_eq!(cancellers.seen_lent, Some(0));
-    runtime.processor(0).blocked_state.say_blocked();
-    assert!(runtime.count_blocked(0));
+    assert_eq!((runtime.injector.len(), cancellers.seen_lent), (1, Some(1)));
+    runtime.injector.pop_task().unwrap().cancel();
     cancellers.see_to(&runtime, true);
-    assert_eq!(cancellers.seen_lent, Some(1));
+    assert_eq!((runtime.injector.len(), cancellers.seen_lent), (0, Some(1)));
 }

@@ -191,6 +191,8 @@ fn blocked_workers_are_counted_if_work_waits_for_them_and_none_sleeps() {
     looks.watched[0].is_stuck = true;
     assert!(!looks.relieve(now, 0));
     assert_eq!(runtime.away.blocked(), 0);
+    // A sleeper was called at the last look, and there is none now.
+    looks.has_called = true;
     assert!(looks.relieve(now, 1) && !looks.has_called);
     assert_eq!((runtime.away.blocked(), runtime.unparked()), (1, vec![4]));
 }
@@ -261,6 +263,10 @@ fn spare_workers_serve_for_a_while_after_all_were_busy() {
     looks.watched[6].is_off_cpu = true;
     looks.relieve(now, 0);
     assert_eq!(numbers(&runtime), (1, 3));
+    looks.more_serve_until = now;
+    looks.relieve(now, 0);
+    assert_eq!(numbers(&runtime), (1, 2));
+    looks.more_serve_until = later;
     runtime.slow.push_task(runtime.task());
     looks.helpers = 1;
     looks.relieve(now, 0);
@@ -801,4 +807,91 @@ fn the_task_of_a_worker_that_has_moved_is_not_remembered() {
     looks.remember_slow(0, 0, now);
     assert!(looks.watched[0].is_remembered && looks.long_polls_until == now + LONG_POLLS);
     task.cancel();
+}
+
+#[test]
+fn a_spare_worker_comes_to_help_with_slow_tasks() {
+    let runtime = world(1);
+    let (mut looks, now) = looks(&runtime);
+    runtime.slow.push_task(runtime.task());
+    looks.helpers = 1;
+    assert!(!looks.relieve(now, 0));
+    assert_eq!((numbers(&runtime), runtime.unparked()), ((1, 0), vec![4]));
+}
+
+#[test]
+fn external_threads_are_not_among_the_workers_that_are_up() {
+    let runtime = world(0);
+    [0, 1].into_iter().for_each(|index| sleeps(&runtime, index));
+    let (external, _) = runtime.take_external().unwrap();
+    assert_eq!(external.index(), 2);
+    runtime.processor(2).metrics.thread_begins();
+    let (looks, _) = looks(&runtime);
+    assert_eq!((looks.watched.len(), looks.up().collect::<Vec<_>>()), (3, vec![0, 1]));
+    // SAFETY: (1) its last use.
+    unsafe { runtime.give_external_back(external, false) };
+}
+
+#[test]
+fn spare_workers_that_are_up_do_not_count_as_permanent_ones() {
+    let runtime = NoThreads::with_spares(1, 1);
+    let spare = runtime.add_spare();
+    [0, spare].into_iter().for_each(|index| {
+        runtime.processor(index).metrics.thread_begins();
+        runtime.processor(index).thread.store(NO_THREAD, Relaxed);
+    });
+    let (mut looks, now) = looks(&runtime);
+    looks.cpus = 1;
+    assert!(looks.are_all_up());
+    looks.sample();
+    assert!(looks.serves_until > now, "all permanent workers are in long polls");
+}
+
+#[test]
+fn a_stall_is_told_when_tasks_were_taken_from_the_ring_and_from_the_lifo_slot() {
+    let runtime = world(0);
+    let (mut looks, now) = looks(&runtime);
+    let task = runtime.task();
+    runtime.processor(0).polling.begin(&task);
+    let now = all_stuck(&mut looks, now);
+    looks.watched[0].is_held = true;
+    fill_lifo(&runtime, 0);
+    looks.rescue(now);
+    let seen = Instant::now();
+    while seen.elapsed() < Duration::from_micros(100) {
+        std::hint::spin_loop();
+    }
+    fill_ring(&runtime, 0);
+    looks.rescue(now);
+    assert_eq!((runtime.injector.len(), runtime.monitor.stalls.get()), (2, 1));
+    task.cancel();
+}
+
+#[test]
+fn a_spare_worker_comes_for_work_behind_a_stuck_worker_only_if_none_sleeps() {
+    let runtime = world(1);
+    let (mut looks, now) = looks(&runtime);
+    runtime.away.set_up(|table| table.blocked = 1);
+    assert!(!looks.relieve(now, 0));
+    assert_eq!(runtime.unparked(), [], "nothing waits");
+    looks.watched[0].is_stuck = true;
+    sleeps(&runtime, 1);
+    assert!(looks.relieve(now, 1));
+    assert_eq!(runtime.unparked(), [1]);
+    assert!(runtime.idle.stop_searching());
+    assert!(looks.relieve(now, 1));
+    assert_eq!(runtime.unparked(), [4]);
+}
+
+#[test]
+fn at_the_first_look_a_searcher_is_relied_on_for_jobs() {
+    let (runtime, job) = (world(0), IdleJob::new());
+    let (mut looks, _) = looks(&runtime);
+    assert!(runtime.idle.start_searching());
+    sleeps(&runtime, 1);
+    runtime.job_processor(0).detached.push_back(job.tagged(Tag::NONE));
+    looks.share_jobs(true);
+    assert_eq!(runtime.unparked(), []);
+    looks.share_jobs(true);
+    assert_eq!(runtime.unparked(), [1], "it has not come");
 }
