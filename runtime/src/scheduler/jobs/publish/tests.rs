@@ -125,24 +125,20 @@ fn an_old_child_job_that_has_proven_long_is_shared() {
     on_a_worker(2, |runtime, own| {
         all_are_short(own);
         runtime.idle.announce_sleep(1, false);
-        in_join(|own| {
-            // A thief takes the first one, and another one is pushed.
-            let stolen = own.steal(Tag::NONE).unwrap();
-            // SAFETY: (1) the job was claimed.
-            unsafe { own.run(stolen) };
+        own.left.store(1, Relaxed);
+        below(2, &mut |own| {
+            // The second push has looked at the clock for the first one, which is private and short.
+            assert!(own.deque.is_nothing_public() && own.known_for(0).is_some());
+            while own.known_for(0).is_some_and(|nanos| nanos <= SHORT) {
+                std::hint::spin_loop();
+            }
             own.end_budget();
             in_join(|own| {
-                let began = std::time::Instant::now();
-                while began.elapsed().as_nanos() < u128::from(2 * SHORT) {
-                    std::hint::spin_loop();
-                }
-                let stolen = own.steal(Tag::NONE).unwrap();
-                // SAFETY: (1) the job was claimed.
-                unsafe { own.run(stolen) };
+                // SAFETY: (1) the view is the owner's.
+                assert_eq!(unsafe { own.deque.first_private() }, 1);
             });
         });
-        assert_eq!(runtime.unparked(), []);
-        assert!(own.deque.is_nothing_public());
+        assert_eq!(runtime.unparked(), [1]);
     });
 }
 
