@@ -69,13 +69,13 @@ fn the_youngest_detached_job_comes_first() {
 }
 
 #[test]
-fn jobs_in_the_overflow_list_come_before_those_in_the_deque() {
+fn jobs_in_the_overflow_list_come_behind_those_in_a_deque_with_room() {
     let job = IdleJob::new();
     with_own(|_, own| {
         push(own, &job, 1);
         (2..=4).for_each(|number| own.push_overflow(job.tagged(Tag::new(number))));
         assert_eq!(number(own.take_overflow()), Some(2), "others take the oldest");
-        assert_eq!([(); 4].map(|()| pop(own, 0)), [Some(4), Some(3), Some(1), None]);
+        assert_eq!([(); 4].map(|()| pop(own, 0)), [Some(1), Some(4), Some(3), None]);
         assert!(!own.has_flag(OVERFLOWED) && own.take_overflow().is_none());
     });
 }

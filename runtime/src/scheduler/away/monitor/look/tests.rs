@@ -170,15 +170,15 @@ fn a_sleeper_is_woken_for_what_waits_behind_a_worker_that_is_stuck() {
     let runtime = world(0);
     let (mut looks, now) = looks(&runtime);
     sleeps(&runtime, 1);
-    assert!(!looks.relieve(now, 1), "none is stuck");
+    assert!(!looks.relieve(now, 1, false), "none is stuck");
     looks.watched[0].is_stuck = true;
-    assert!(!looks.relieve(now, 0), "nothing waits");
+    assert!(!looks.relieve(now, 0, false), "nothing waits");
     assert_eq!((runtime.unparked(), looks.has_called), (vec![], false));
-    assert!(looks.relieve(now, 1));
+    assert!(looks.relieve(now, 1, false));
     assert_eq!((runtime.unparked(), looks.has_called), (vec![1], true));
     // It does not come. Another one sleeps.
     sleeps(&runtime, 1);
-    assert!(looks.relieve(now, 1));
+    assert!(looks.relieve(now, 1, false));
     assert_eq!(runtime.unparked(), [1], "though one searches");
     assert_eq!(numbers(&runtime), (0, 0));
 }
@@ -189,12 +189,31 @@ fn blocked_workers_are_counted_if_work_waits_for_them_and_none_sleeps() {
     let (mut looks, now) = looks(&runtime);
     runtime.processor(0).blocked_state.say_blocked();
     looks.watched[0].is_stuck = true;
-    assert!(!looks.relieve(now, 0));
+    assert!(!looks.relieve(now, 0, false));
     assert_eq!(runtime.away.blocked(), 0);
     // A sleeper was called at the last look, and there is none now.
     looks.has_called = true;
-    assert!(looks.relieve(now, 1) && !looks.has_called);
+    assert!(looks.relieve(now, 1, false) && !looks.has_called);
     assert_eq!((runtime.away.blocked(), runtime.unparked()), (1, vec![4]));
+}
+
+#[test]
+fn blocked_workers_are_counted_if_none_sees_to_the_driver_or_slow_tasks_wait() {
+    for is_deserted in [true, false] {
+        let runtime = world(1);
+        let (mut looks, now) = looks(&runtime);
+        runtime.processor(0).blocked_state.say_blocked();
+        looks.watched[0].is_stuck = true;
+        if !is_deserted {
+            runtime.slow.push_task(runtime.task());
+        }
+        sleeps(&runtime, 4);
+        looks.relieve(now, 0, is_deserted);
+        assert_eq!(runtime.away.blocked(), 0, "a worker sleeps");
+        runtime.idle.end_sleep(4);
+        looks.relieve(now, 0, is_deserted);
+        assert_eq!(runtime.away.blocked(), 1);
+    }
 }
 
 #[test]
@@ -204,12 +223,12 @@ fn a_surplus_sleeper_comes_for_what_is_in_the_injector() {
     call(&runtime, 4);
     looks.watched[0].is_stuck = true;
     sleeps(&runtime, 4);
-    assert!(looks.relieve(now, 1));
+    assert!(looks.relieve(now, 1, false));
     assert_eq!(runtime.unparked(), [], "what waits is in a ring");
     assert!(runtime.idle.end_sleep(4));
     runtime.spawn();
     sleeps(&runtime, 4);
-    assert!(looks.relieve(now, 1));
+    assert!(looks.relieve(now, 1, false));
     assert_eq!(runtime.unparked(), [4]);
 }
 
@@ -223,7 +242,7 @@ fn workers_off_their_cpus_are_stalled_and_starting_ones_count_as_one() {
         (looks.watched[index].is_stuck, looks.watched[index].is_off_cpu) = (true, true);
     }
     looks.watched[2].is_stuck = true;
-    assert!(!looks.relieve(now, 0));
+    assert!(!looks.relieve(now, 0, false));
     assert_eq!(numbers(&runtime), (2, 0), "worker 2 computes");
     runtime.away.set_up(|table| {
         for spare in spares {
@@ -234,14 +253,14 @@ fn workers_off_their_cpus_are_stalled_and_starting_ones_count_as_one() {
         table.has_started(spares[2]);
     });
     spares.into_iter().for_each(|spare| looks.watched[spare].is_stuck = true);
-    looks.relieve(now, 0);
+    looks.relieve(now, 0, false);
     assert_eq!(numbers(&runtime), (3, 0));
     // At the shutdown, one is enough while any goes on.
     assert!(runtime.lifecycle.begin());
-    looks.relieve(now, 0);
+    looks.relieve(now, 0, false);
     assert_eq!(numbers(&runtime), (1, 0));
     looks.watched[3].is_stuck = true;
-    looks.relieve(now, 0);
+    looks.relieve(now, 0, false);
     assert_eq!(numbers(&runtime), (3, 0));
 }
 
@@ -251,30 +270,30 @@ fn spare_workers_serve_for_a_while_after_all_were_busy() {
     let (mut looks, now) = looks(&runtime);
     let later = now + SERVES;
     (looks.serves_until, looks.more_serve_until) = (later, now);
-    assert!(looks.relieve(now, 0));
+    assert!(looks.relieve(now, 0, false));
     assert_eq!((numbers(&runtime), runtime.unparked()), ((0, 1), vec![7]));
     looks.more_serve_until = later;
-    assert!(looks.relieve(now, 0));
+    assert!(looks.relieve(now, 0, false));
     assert_eq!((numbers(&runtime), runtime.unparked()), ((0, 2), vec![6]), "workers compute");
     // One of them computes, too, and not in the place of a slow task.
     for index in [6, 7] {
         (looks.watched[index].is_stuck, looks.watched[index].is_held) = (true, true);
     }
     looks.watched[6].is_off_cpu = true;
-    looks.relieve(now, 0);
+    looks.relieve(now, 0, false);
     assert_eq!(numbers(&runtime), (1, 3));
     looks.more_serve_until = now;
-    looks.relieve(now, 0);
+    looks.relieve(now, 0, false);
     assert_eq!(numbers(&runtime), (1, 2));
     looks.more_serve_until = later;
     runtime.slow.push_task(runtime.task());
     looks.helpers = 1;
-    looks.relieve(now, 0);
+    looks.relieve(now, 0, false);
     assert_eq!(numbers(&runtime), (2, 2));
-    assert!(!looks.relieve(later, 0));
+    assert!(!looks.relieve(later, 0, false));
     assert_eq!((numbers(&runtime), looks.helpers), ((2, 0), 1), "slow tasks wait");
     runtime.slow.pop_task().unwrap().cancel();
-    looks.relieve(later, 0);
+    looks.relieve(later, 0, false);
     assert_eq!((numbers(&runtime), looks.helpers), ((1, 0), 0));
 }
 
@@ -287,16 +306,16 @@ fn at_least_one_serves_and_at_the_shutdown_no_more_than_there_are_workers_beside
     for index in [0, 1, 4, 5] {
         (looks.watched[index].is_stuck, looks.watched[index].is_off_cpu) = (true, true);
     }
-    looks.relieve(now, 0);
+    looks.relieve(now, 0, false);
     assert_eq!(numbers(&runtime), (4, 1), "the limit");
     for index in [4, 5, 6, 7] {
         (looks.watched[index].is_stuck, looks.watched[index].is_off_cpu) = (true, false);
         looks.watched[index].is_held = true;
     }
-    looks.relieve(now, 0);
+    looks.relieve(now, 0, false);
     assert_eq!(numbers(&runtime), (2, 6));
     assert!(runtime.lifecycle.begin());
-    looks.relieve(now, 0);
+    looks.relieve(now, 0, false);
     assert_eq!(numbers(&runtime), (2, 3));
 }
 
@@ -306,7 +325,7 @@ fn none_serves_while_all_sleep() {
     let (mut looks, now) = looks(&runtime);
     looks.serves_until = now + SERVES;
     [0, 1, 4].into_iter().for_each(|index| runtime.processor(index).metrics.sleep_changes.add(1));
-    assert!(!looks.relieve(now, 0));
+    assert!(!looks.relieve(now, 0, false));
     assert_eq!(numbers(&runtime), (0, 0));
 }
 
@@ -316,12 +335,12 @@ fn slow_tasks_are_forgotten_when_none_serves_any_more() {
     let (mut looks, now) = looks(&runtime);
     let remember = || (0..2).for_each(|_| runtime.monitor.slow_tasks.insert(7, Location::caller()));
     remember();
-    looks.relieve(now, 0);
+    looks.relieve(now, 0, false);
     assert!(runtime.monitor.slow_tasks.is_slow(7), "none has served");
     looks.serves_until = now + SERVES;
-    looks.relieve(now, 0);
+    looks.relieve(now, 0, false);
     assert!(looks.has_served && runtime.monitor.slow_tasks.is_slow(7));
-    looks.relieve(now + SERVES, 0);
+    looks.relieve(now + SERVES, 0, false);
     assert!(!looks.has_served && !runtime.monitor.slow_tasks.is_slow(7));
 }
 
@@ -332,10 +351,10 @@ fn one_serves_while_all_are_stuck_and_work_waits() {
     [0, 1].into_iter().for_each(|index| looks.watched[index].is_stuck = true);
     looks.watched[4].is_stuck = true;
     looks.watched[5].is_stuck = true;
-    assert!(looks.relieve(now, 2));
+    assert!(looks.relieve(now, 2, false));
     assert_eq!((numbers(&runtime), runtime.unparked()), ((0, 1), vec![5]));
     looks.watched[1].is_stuck = false;
-    assert!(looks.relieve(now, 1));
+    assert!(looks.relieve(now, 1, false));
     assert_eq!(numbers(&runtime), (0, 0), "one goes on");
 }
 
@@ -354,11 +373,11 @@ fn a_stall_is_counted_once_and_only_of_a_poll_that_does_not_block() {
     assert_eq!(stalls(), 0, "it is marked");
     runtime.processor(0).marks.store(0, Relaxed);
     looks.watched[0].is_stuck = true;
-    looks.relieve(now, 0);
+    looks.relieve(now, 0, false);
     assert_eq!(stalls(), 0, "nothing waits, and no spare worker is there");
     call(&runtime, 4);
-    looks.relieve(now, 0);
-    looks.relieve(now, 0);
+    looks.relieve(now, 0, false);
+    looks.relieve(now, 0, false);
     assert_eq!(stalls(), 1);
     // Another worker, which computes.
     let _computation = runtime.processor(1).polling.begin_computation(&task);
@@ -815,7 +834,7 @@ fn a_spare_worker_comes_to_help_with_slow_tasks() {
     let (mut looks, now) = looks(&runtime);
     runtime.slow.push_task(runtime.task());
     looks.helpers = 1;
-    assert!(!looks.relieve(now, 0));
+    assert!(!looks.relieve(now, 0, false));
     assert_eq!((numbers(&runtime), runtime.unparked()), ((1, 0), vec![4]));
 }
 
@@ -872,14 +891,14 @@ fn a_spare_worker_comes_for_work_behind_a_stuck_worker_only_if_none_sleeps() {
     let runtime = world(1);
     let (mut looks, now) = looks(&runtime);
     runtime.away.set_up(|table| table.blocked = 1);
-    assert!(!looks.relieve(now, 0));
+    assert!(!looks.relieve(now, 0, false));
     assert_eq!(runtime.unparked(), [], "nothing waits");
     looks.watched[0].is_stuck = true;
     sleeps(&runtime, 1);
-    assert!(looks.relieve(now, 1));
+    assert!(looks.relieve(now, 1, false));
     assert_eq!(runtime.unparked(), [1]);
     assert!(runtime.idle.stop_searching());
-    assert!(looks.relieve(now, 1));
+    assert!(looks.relieve(now, 1, false));
     assert_eq!(runtime.unparked(), [4]);
 }
 
