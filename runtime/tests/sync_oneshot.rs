@@ -3,6 +3,7 @@
 mod sync_support;
 
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::Poll;
 
 use runtime::sync::oneshot::{self, error::TryRecvError};
@@ -57,8 +58,8 @@ fn no_waker_is_leaked_in_any_order_of_drops() {
                         send(tx);
                     }
                     assert_eq!(drops.count(), usize::from(is_sent));
-                    assert_eq!(std::sync::Arc::strong_count(&rx_waker), 1);
-                    assert_eq!(std::sync::Arc::strong_count(&tx_waker), 1);
+                    assert_eq!(Arc::strong_count(&rx_waker), 1);
+                    assert_eq!(Arc::strong_count(&tx_waker), 1);
                 }
             }
         }
@@ -78,7 +79,7 @@ fn a_close_keeps_what_was_sent_and_refuses_what_was_not() {
     assert!(poll(Pin::new(&mut rx), &waker).is_pending());
     rx.close();
     rx.close();
-    assert_eq!(std::sync::Arc::strong_count(&waker), 1);
+    assert_eq!(Arc::strong_count(&waker), 1);
     assert!(tx.is_closed());
     assert!(poll_once(Pin::new(&mut rx)).map(|result| result.is_err()).is_ready());
     assert_eq!(tx.send(3), Err(3));
@@ -101,6 +102,102 @@ fn a_sender_that_leaves_without_sending_ends_it() {
     drop(tx);
     assert!(rx.is_empty() && !rx.is_terminated());
     assert_eq!(rx.try_recv(), Err(TryRecvError::Closed));
+}
+
+#[test]
+fn a_waker_that_is_replaced_is_dropped_on_either_side() {
+    let (mut tx, mut rx) = oneshot::channel::<i32>();
+    let (old, new) = (Counter::new(), Counter::new());
+    for counter in [&old, &new] {
+        assert!(poll(Pin::new(&mut rx), counter).is_pending());
+        assert!(poll(pin!(tx.closed()), counter).is_pending());
+    }
+    assert_eq!((Arc::strong_count(&old), Arc::strong_count(&new)), (1, 3));
+    drop((tx, rx));
+    assert_eq!((old.wakes(), new.wakes()), (0, 1), "only the receiver was told");
+    assert_eq!(Arc::strong_count(&new), 1);
+}
+
+#[test]
+fn a_side_that_changes_its_waker_keeps_that_of_the_other() {
+    for tx_changes in [false, true] {
+        for tx_first in [false, true] {
+            let (mut tx, mut rx) = oneshot::channel::<i32>();
+            let (tx_waker, rx_waker, new) = (Counter::new(), Counter::new(), Counter::new());
+            assert!(poll(Pin::new(&mut rx), &rx_waker).is_pending());
+            assert!(poll(pin!(tx.closed()), &tx_waker).is_pending());
+            let (tx_waker, rx_waker) = if tx_changes {
+                assert!(poll(pin!(tx.closed()), &new).is_pending());
+                (new, rx_waker)
+            } else {
+                assert!(poll(Pin::new(&mut rx), &new).is_pending());
+                (tx_waker, new)
+            };
+            if tx_first {
+                tx.send(3).unwrap();
+                assert_eq!((tx_waker.wakes(), rx_waker.wakes()), (0, 1));
+                assert_eq!(poll_once(Pin::new(&mut rx)), Poll::Ready(Ok(3)));
+            } else {
+                drop(rx);
+                assert_eq!((tx_waker.wakes(), rx_waker.wakes()), (1, 0));
+                assert!(poll_once(pin!(tx.closed())).is_ready());
+            }
+        }
+    }
+}
+
+#[test]
+fn either_side_can_ask_without_waiting() {
+    let (tx, mut rx) = oneshot::channel();
+    assert!(!tx.is_closed() && rx.is_empty() && !rx.is_terminated());
+    assert!(poll_once(Pin::new(&mut rx)).is_pending());
+    assert!(!tx.is_closed() && rx.is_empty());
+    tx.send(3).unwrap();
+    assert!(!rx.is_empty() && !rx.is_terminated());
+    assert_eq!(rx.try_recv(), Ok(3));
+    assert!(rx.is_empty() && rx.is_terminated());
+
+    let (tx, rx) = oneshot::channel::<i32>();
+    drop(rx);
+    assert!(tx.is_closed());
+}
+
+#[test]
+fn a_close_after_the_value_or_the_end_changes_nothing() {
+    let (tx, mut rx) = oneshot::channel::<i32>();
+    let counter = Counter::new();
+    assert!(poll(Pin::new(&mut rx), &counter).is_pending());
+    drop(tx);
+    rx.close();
+    assert_eq!(counter.wakes(), 1);
+    assert!(poll_once(Pin::new(&mut rx)).map(|result| result.is_err()).is_ready());
+    rx.close();
+    assert_eq!(rx.try_recv(), Err(TryRecvError::Closed));
+}
+
+#[test]
+fn a_task_whose_values_are_always_there_lets_others_run() {
+    block_on(async {
+        let mut busy = pin!(async {
+            for n in 0..1000 {
+                let (mut tx, rx) = oneshot::channel();
+                if n % 2 == 0 {
+                    tx.send(n).unwrap();
+                    assert_eq!(rx.await, Ok(n));
+                } else {
+                    drop(rx);
+                    tx.closed().await;
+                }
+            }
+        });
+        let mut polls = 0;
+        std::future::poll_fn(|cx| {
+            polls += 1;
+            busy.as_mut().poll(cx)
+        })
+        .await;
+        assert!(polls >= 7, "{polls} polls for 1000 values");
+    });
 }
 
 #[test]
