@@ -5,9 +5,11 @@ mod sync_support;
 mod support;
 
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::Poll;
 
 use runtime::sync::mpsc::{self, error::TryRecvError, error::TrySendError};
+use runtime::task::coop::{consume_budget, has_budget_remaining};
 use support::joined_scope;
 use sync_support::*;
 
@@ -334,6 +336,313 @@ fn a_receiver_that_is_always_ready_lets_others_run() {
         .await;
         assert!(polls.into_inner() >= 1000 / 128);
     });
+}
+
+#[test]
+fn counts_and_identity() {
+    macro_rules! check {
+        ($channel:expr) => {
+            let ((tx, rx), (other, _rx)) = ($channel, $channel);
+            let (more, weak) = (tx.clone(), [tx.downgrade(), tx.downgrade()]);
+            let third = weak[0].clone();
+            assert!(tx.same_channel(&more) && !tx.same_channel(&other));
+            assert_eq!((tx.strong_count(), weak[0].strong_count(), rx.sender_strong_count()), (2, 2, 2));
+            assert_eq!((tx.weak_count(), weak[0].weak_count(), rx.sender_weak_count()), (3, 3, 3));
+            let upgraded = third.upgrade().unwrap();
+            assert!(upgraded.same_channel(&tx));
+            assert_eq!(rx.sender_strong_count(), 3);
+            drop((more, third, upgraded));
+            assert_eq!((tx.strong_count(), tx.weak_count()), (1, 2));
+            assert!(!tx.is_closed() && !rx.is_closed());
+            drop(tx);
+            assert!(rx.is_closed() && weak[0].upgrade().is_none());
+            assert_eq!((weak[0].strong_count(), rx.sender_strong_count()), (0, 0));
+            drop(weak);
+            assert_eq!(rx.sender_weak_count(), 0);
+        };
+    }
+    check!(mpsc::channel::<i32>(1));
+    check!(mpsc::unbounded_channel::<i32>());
+}
+
+#[test]
+fn either_side_learns_that_the_receiver_has_closed() {
+    macro_rules! check {
+        ($channel:expr) => {
+            for is_dropped in [false, true] {
+                let (tx, mut rx): (_, _) = $channel;
+                let (first, second) = (Counter::new(), Counter::new());
+                let mut closed = pin!(tx.closed());
+                let mut also = pin!(tx.closed());
+                assert!(poll(closed.as_mut(), &first).is_pending());
+                assert!(poll(also.as_mut(), &second).is_pending());
+                assert!(!tx.is_closed() && !rx.is_closed());
+                if is_dropped {
+                    drop(rx);
+                } else {
+                    rx.close();
+                    assert!(rx.is_closed());
+                }
+                assert_eq!((first.wakes(), second.wakes()), (1, 1));
+                assert!(poll(closed.as_mut(), &first).is_ready() && poll(also.as_mut(), &second).is_ready());
+                assert!(tx.is_closed() && poll_once(pin!(tx.closed())).is_ready());
+            }
+        };
+    }
+    check!(mpsc::channel::<i32>(1));
+    check!(mpsc::channel::<i32>(100_000));
+    check!(mpsc::unbounded_channel::<i32>());
+}
+
+#[test]
+fn a_receiver_knows_how_much_there_is_and_how_much_may_come() {
+    let (tx, mut rx) = mpsc::channel(5);
+    assert!(rx.is_empty() && rx.len() == 0);
+    tx.try_send(1).unwrap();
+    tx.try_send(2).unwrap();
+    assert!(!rx.is_empty());
+    assert_eq!((rx.len(), rx.capacity(), tx.capacity()), (2, 3, 3));
+    assert_eq!((rx.max_capacity(), tx.max_capacity()), (5, 5));
+    assert_eq!((rx.try_recv(), rx.len(), rx.capacity()), (Ok(1), 1, 4));
+    let (tx, rx) = mpsc::unbounded_channel();
+    assert!(rx.is_empty());
+    tx.send(1).unwrap();
+    assert!(!rx.is_empty() && rx.len() == 1);
+}
+
+#[test]
+fn permits_belong_to_their_channel() {
+    let ((tx, mut rx), (other, _rx)) = (mpsc::channel(3), mpsc::channel(3));
+    let permits = [tx.clone(), tx.clone(), other.clone()].map(|tx| tx.try_reserve_owned().unwrap());
+    let [one, two, of_other] = permits;
+    assert!(one.same_channel(&two) && !one.same_channel(&of_other));
+    assert!(one.same_channel_as_sender(&tx) && !one.same_channel_as_sender(&other));
+    assert_eq!((tx.capacity(), tx.strong_count()), (1, 3));
+    assert!(one.send(1).same_channel(&tx));
+    assert!(two.release().same_channel(&tx));
+    drop(of_other);
+    assert_eq!((tx.capacity(), tx.strong_count(), other.capacity()), (2, 1, 3));
+    assert_eq!((rx.try_recv(), tx.capacity()), (Ok(1), 3));
+}
+
+#[test]
+fn reserved_room_that_is_not_used_goes_to_the_sender_that_waits() {
+    let (tx, _rx) = mpsc::channel(1);
+    let counter = Counter::new();
+    let send_behind = |room: &dyn Fn() -> Box<dyn Drop_>| {
+        let room = room();
+        let wakes = counter.wakes();
+        let mut send = pin!(tx.send(1));
+        assert!(poll(send.as_mut(), &counter).is_pending());
+        drop(room);
+        assert_eq!(counter.wakes(), wakes + 1);
+    };
+    /// Anything that can be dropped.
+    trait Drop_ {}
+    impl<T> Drop_ for T {}
+    send_behind(&|| Box::new(tx.try_reserve().unwrap()));
+    send_behind(&|| Box::new(block_on(tx.reserve()).unwrap()));
+    send_behind(&|| Box::new(tx.try_reserve_many(1).unwrap()));
+    send_behind(&|| Box::new(tx.clone().try_reserve_owned().unwrap()));
+    send_behind(&|| Box::new(block_on(tx.clone().reserve_owned()).unwrap()));
+    assert_eq!(tx.capacity(), 1);
+}
+
+#[test]
+fn all_ways_to_reserve_wait_for_room_and_end_with_the_channel() {
+    let (tx, mut rx) = mpsc::channel(2);
+    let most = tx.try_reserve_many(2).unwrap();
+    assert!(matches!(tx.try_reserve(), Err(TrySendError::Full(()))));
+    assert!(matches!(tx.try_reserve_many(1), Err(TrySendError::Full(()))));
+    let back = tx.clone().try_reserve_owned().unwrap_err();
+    assert!(matches!(back, TrySendError::Full(_)) && back.into_inner().same_channel(&tx));
+    let mut one = pin!(tx.reserve());
+    let mut many = pin!(tx.reserve_many(2));
+    let mut owned = pin!(tx.clone().reserve_owned());
+    assert!(poll_once(one.as_mut()).is_pending());
+    assert!(poll_once(many.as_mut()).is_pending());
+    assert!(poll_once(owned.as_mut()).is_pending());
+    drop(most);
+    match poll_once(one.as_mut()) {
+        Poll::Ready(Ok(permit)) => permit.send(7),
+        _ => panic!("there is room"),
+    }
+    assert_eq!(rx.try_recv(), Ok(7));
+    match poll_once(many.as_mut()) {
+        Poll::Ready(Ok(permits)) => assert_eq!((permits.len(), permits.size_hint()), (2, (2, Some(2)))),
+        _ => panic!("there is room"),
+    }
+    rx.close();
+    assert!(matches!(poll_once(owned.as_mut()), Poll::Ready(Err(_))));
+    assert!(block_on(tx.reserve()).is_err() && block_on(tx.clone().reserve_owned()).is_err());
+    assert!(matches!(tx.try_reserve(), Err(TrySendError::Closed(()))));
+    assert!(matches!(tx.clone().try_reserve_owned(), Err(TrySendError::Closed(_))));
+}
+
+#[test]
+fn permits_for_many_values_come_one_by_one() {
+    let (tx, mut rx) = mpsc::channel(3);
+    let mut permits = tx.try_reserve_many(3).unwrap();
+    for left in [2, 1, 0] {
+        permits.next().unwrap().send(left);
+        assert_eq!(permits.size_hint(), (left, Some(left)));
+    }
+    assert!(permits.next().is_none() && permits.next().is_none());
+    drop(permits);
+    assert_eq!(tx.capacity(), 0);
+    (0..3).rev().for_each(|n| assert_eq!(rx.try_recv(), Ok(n)));
+    assert_eq!(tx.capacity(), 3);
+    drop(tx.try_reserve_many(0).unwrap());
+    assert_eq!(tx.capacity(), 3);
+}
+
+#[test]
+fn errors_give_back_what_was_not_sent() {
+    let (tx, rx) = mpsc::channel(1);
+    tx.try_send(1).unwrap();
+    assert_eq!(tx.try_send(2).unwrap_err().into_inner(), 2);
+    drop(rx);
+    assert_eq!(tx.try_send(3).unwrap_err().into_inner(), 3);
+    assert_eq!(block_on(tx.send(4)), Err(mpsc::error::SendError(4)));
+    assert_eq!(tx.blocking_send(5), Err(mpsc::error::SendError(5)));
+    let error = block_on(tx.send_timeout(6, std::time::Duration::from_secs(60))).unwrap_err();
+    assert_eq!((error, error.into_inner()), (mpsc::error::SendTimeoutError::Closed(6), 6));
+    assert_eq!(mpsc::error::SendTimeoutError::Timeout(7).into_inner(), 7);
+    assert_eq!(TrySendError::from(mpsc::error::SendError(8)), TrySendError::Closed(8));
+}
+
+#[test]
+fn a_send_with_a_limit_waits_that_long_and_not_for_ever() {
+    let mut builder = runtime::Builder::new_current_thread();
+    builder.enable_all().start_paused(true).build().unwrap().block_on(async {
+        let limit = std::time::Duration::from_secs(1);
+        let (tx, mut rx) = mpsc::channel(1);
+        tx.send_timeout(1, limit).await.unwrap();
+        let error = tx.send_timeout(2, limit).await.unwrap_err();
+        assert_eq!(error, mpsc::error::SendTimeoutError::Timeout(2));
+        {
+            let mut send = pin!(tx.send_timeout(3, limit));
+            assert!(poll_once(send.as_mut()).is_pending());
+            assert_eq!(rx.recv().await, Some(1));
+            assert_eq!(send.await, Ok(()));
+        }
+        assert_eq!((rx.recv().await, rx.try_recv()), (Some(3), Err(TryRecvError::Empty)));
+    });
+}
+
+#[test]
+fn many_are_received_at_once_on_a_plain_thread_too() {
+    let (tx, mut rx) = mpsc::channel(10);
+    let mut buffer = vec![0];
+    (1..6).for_each(|n| tx.try_send(n).unwrap());
+    assert_eq!(rx.blocking_recv_many(&mut buffer, 3), 3);
+    assert_eq!((rx.blocking_recv_many(&mut buffer, 3), tx.capacity()), (2, 10));
+    let (tx, mut rx) = mpsc::unbounded_channel();
+    (6..9).for_each(|n| tx.send(n).unwrap());
+    drop(tx);
+    assert_eq!(rx.blocking_recv_many(&mut buffer, 10), 3);
+    assert_eq!(rx.blocking_recv_many(&mut buffer, 10), 0);
+    assert_eq!(buffer, (0..9).collect::<Vec<_>>());
+}
+
+#[test]
+fn a_full_channel_whose_receiver_leaves_drops_all_and_refuses_the_senders() {
+    let drops = Drops::default();
+    let (tx, rx) = mpsc::channel(40);
+    (0..40).for_each(|_| tx.try_send(drops.item()).unwrap());
+    let counter = Counter::new();
+    let mut send = pin!(tx.send(drops.item()));
+    assert!(poll(send.as_mut(), &counter).is_pending());
+    drop(rx);
+    assert_eq!((drops.count(), counter.wakes(), tx.capacity()), (40, 1, 40));
+    assert!(matches!(poll(send.as_mut(), &counter), Poll::Ready(Err(_))));
+    assert_eq!(drops.count(), 41);
+}
+
+#[test]
+fn a_receiver_that_leaves_drops_its_wakers() {
+    let (tx, mut rx) = mpsc::channel::<i32>(1);
+    let counter = Counter::new();
+    assert!(poll(pin!(rx.recv()), &counter).is_pending());
+    drop(rx);
+    assert_eq!((Arc::strong_count(&counter), counter.wakes()), (1, 0));
+    drop(tx);
+    // It waits for the permit that is still out.
+    let (tx, mut rx) = mpsc::channel::<i32>(1);
+    let permit = tx.try_reserve().unwrap();
+    rx.close();
+    assert!(poll(pin!(rx.recv()), &counter).is_pending());
+    drop(rx);
+    assert_eq!((Arc::strong_count(&counter), counter.wakes()), (1, 0));
+    drop(permit);
+}
+
+// Otherwise all senders that come before it has budget again would overtake it.
+#[test]
+fn a_sender_without_budget_stands_in_line() {
+    for max in [1, 65_536] {
+        let (tx, mut rx) = mpsc::channel(max);
+        let all = tx.try_reserve_many(max).unwrap();
+        let spent = |value| {
+            let tx = &tx;
+            Box::pin(async move {
+                while has_budget_remaining() {
+                    consume_budget().await;
+                }
+                tx.send(value).await.unwrap();
+            })
+        };
+        let (first, second) = (Counter::new(), Counter::new());
+        let (mut early, mut late) = (spent(1), Box::pin(tx.send(2)));
+        block_on(async { assert!(poll(early.as_mut(), &first).is_pending()) });
+        assert!(poll(late.as_mut(), &second).is_pending());
+        assert_eq!(first.wakes(), 0, "it waits for room");
+        drop(all);
+        assert_eq!(first.wakes(), 1);
+        assert!(poll(early.as_mut(), &first).is_ready());
+        assert_eq!(rx.try_recv(), Ok(1));
+        assert!(poll(late.as_mut(), &second).is_ready());
+        assert_eq!(rx.try_recv(), Ok(2));
+        // Room that is free is not taken without budget.
+        let mut early = spent(3);
+        block_on(async { assert!(poll(early.as_mut(), &first).is_pending()) });
+        assert_eq!((first.wakes(), rx.len()), (2, 0), "it is polled again");
+        assert!(poll(early.as_mut(), &first).is_ready());
+    }
+}
+
+/// Polls `busy` to its end, and returns how often that took.
+fn polls_of(busy: impl Future<Output = ()>) -> usize {
+    let mut busy = pin!(busy);
+    let mut polls = 0;
+    block_on(std::future::poll_fn(|cx| {
+        polls += 1;
+        busy.as_mut().poll(cx)
+    }));
+    polls
+}
+
+#[test]
+fn each_call_that_may_wait_is_counted_in_the_budget() {
+    let (tx, mut rx) = mpsc::channel(10);
+    let polls = polls_of(async {
+        for _ in 0..250 {
+            tx.reserve().await.unwrap().send(1);
+            assert_eq!(rx.recv_many(&mut Vec::new(), 2).await, 1);
+            assert!(tx.reserve_many(11).await.is_err());
+            tx.send_timeout(1, std::time::Duration::MAX).await.unwrap();
+            assert_eq!(rx.recv().await, Some(1));
+        }
+    });
+    assert!(polls >= 9, "{polls} polls for 1250 calls");
+    rx.close();
+    let polls = polls_of(async {
+        for _ in 0..500 {
+            tx.closed().await;
+            assert_eq!(rx.recv().await, None);
+        }
+    });
+    assert!(polls >= 7, "{polls} polls for 1000 calls");
 }
 
 #[test]

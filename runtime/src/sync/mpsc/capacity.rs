@@ -300,3 +300,6 @@ unsafe impl Source for CapacityPermits<'_> {
         }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;
