@@ -7,9 +7,9 @@ mod sync_support;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::pin::{Pin, pin};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicIsize, Ordering::SeqCst};
 
-use parking_lot::Mutex;
 use runtime::sync::{broadcast, mpsc, oneshot, watch};
 use support::joined_scope;
 use sync_support::*;
@@ -26,7 +26,8 @@ thread_local! {
 /// while tests run.
 static PADDED: AtomicIsize = AtomicIsize::new(0);
 
-/// One test at a time: [`PADDED`] counts for the whole process.
+/// One test at a time: [`PADDED`] counts for the whole process. (Not a lock of `parking_lot`, which allocates a
+/// table when it is contended.)
 static ONE: Mutex<()> = Mutex::new(());
 
 fn count(layout: Layout, blocks: isize) {
@@ -69,7 +70,7 @@ fn assert_frees_all(run: impl Fn()) {
 
 #[test]
 fn a_oneshot_channel_is_freed_by_the_side_that_leaves_last() {
-    let _one = ONE.lock();
+    let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
     for is_sent in [false, true] {
         for rx_waits in [false, true] {
             for tx_waits in [false, true] {
@@ -102,7 +103,7 @@ fn a_oneshot_channel_is_freed_by_the_side_that_leaves_last() {
 
 #[test]
 fn the_blocks_of_an_mpsc_channel_are_freed_with_it() {
-    let _one = ONE.lock();
+    let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
     for count in [0, 1, 30, 31, 32, 100] {
         for taken in [0, 1, 31, 100] {
             assert_frees_all(|| {
@@ -119,7 +120,7 @@ fn the_blocks_of_an_mpsc_channel_are_freed_with_it() {
 
 #[test]
 fn a_steady_stream_through_an_mpsc_channel_allocates_nothing() {
-    let _one = ONE.lock();
+    let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
     let (tx, mut rx) = mpsc::channel(10);
     let mut exchange = |count| {
         for n in 0..count {
@@ -135,7 +136,7 @@ fn a_steady_stream_through_an_mpsc_channel_allocates_nothing() {
 
 #[test]
 fn a_broadcast_channel_is_freed_with_the_values_that_it_has() {
-    let _one = ONE.lock();
+    let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
     assert_frees_all(|| {
         let (tx, mut rx) = broadcast::channel(4);
         let other = tx.subscribe();
@@ -148,7 +149,7 @@ fn a_broadcast_channel_is_freed_with_the_values_that_it_has() {
 
 #[test]
 fn the_readers_of_a_watch_channel_share_one_table_which_is_freed_with_it() {
-    let _one = ONE.lock();
+    let _one = ONE.lock().unwrap_or_else(|error| error.into_inner());
     let before = PADDED.load(SeqCst);
     let (tx, rx) = watch::channel(1);
     let alone = PADDED.load(SeqCst);
