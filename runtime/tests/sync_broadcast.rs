@@ -365,6 +365,96 @@ fn a_clone_that_takes_its_time_holds_up_receivers_of_the_same_value_only() {
 }
 
 #[test]
+fn handles_tell_what_is_left_and_who_is_left() {
+    let (tx, mut rx) = broadcast::channel(4);
+    assert!(tx.is_empty() && rx.is_empty() && !rx.is_closed());
+    tx.send(1).unwrap();
+    tx.send(2).unwrap();
+    assert!(!tx.is_empty() && !rx.is_empty());
+    assert_eq!((tx.len(), rx.len()), (2, 2));
+    assert_eq!((rx.try_recv(), tx.len(), rx.len()), (Ok(1), 1, 1));
+    let weak = [tx.downgrade(), tx.downgrade(), tx.downgrade()];
+    let more = [tx.clone(), weak[0].upgrade().unwrap()];
+    assert!(tx.same_channel(&more[1]));
+    assert_eq!((tx.strong_count(), weak[0].strong_count(), rx.sender_strong_count()), (3, 3, 3));
+    assert_eq!((tx.weak_count(), weak[0].weak_count(), rx.sender_weak_count()), (3, 3, 3));
+    drop((tx, more));
+    assert!(rx.is_closed() && weak[0].upgrade().is_none());
+    assert_eq!((weak[0].strong_count(), weak[0].weak_count()), (0, 3));
+}
+
+/// The future is gone, but a counter of its waker is still there to count a wake.
+#[test]
+fn a_future_that_is_dropped_leaves_the_line_and_its_waker() {
+    let (tx, rx) = broadcast::channel(4);
+    let mut receivers = [rx.resubscribe(), rx.resubscribe(), rx.resubscribe()];
+    let counters = [Counter::new(), Counter::new(), Counter::new()];
+    let mut futures = receivers.each_mut().map(|rx| Box::pin(Some(rx.recv())));
+    for (future, counter) in futures.iter_mut().zip(&counters) {
+        assert!(poll(future.as_mut().as_pin_mut().unwrap(), counter).is_pending());
+    }
+    futures[1].as_mut().set(None);
+    assert_eq!(Arc::strong_count(&counters[1]), 1);
+    tx.send(1).unwrap();
+    assert_eq!(counters.each_ref().map(|counter| counter.wakes()), [1, 0, 1]);
+    drop(futures);
+    assert!(receivers.iter_mut().all(|rx| rx.try_recv() == Ok(1)));
+}
+
+/// The receivers are more than a batch, so that the wait list's lock is released in between.
+#[test]
+fn a_receiver_that_comes_while_others_are_woken_sleeps_until_the_next_value() {
+    for sent_before in 0..3 {
+        let (tx, rx) = broadcast::channel(4);
+        (0..sent_before).for_each(|n| drop(tx.send(n)));
+        let newcomer = Arc::new(Mutex::new(None));
+        let counter = Counter::new();
+        let (theirs, their_newcomer, their_counter) = (tx.clone(), newcomer.clone(), counter.clone());
+        let waker = support::waker(move || {
+            let mut rx = theirs.subscribe();
+            let mut future = Box::pin(async move { rx.recv().await });
+            assert!(poll(future.as_mut(), &their_counter).is_pending());
+            *their_newcomer.lock() = Some(future);
+        });
+        let mut receivers: Vec<_> = (0..100).map(|_| rx.resubscribe()).collect();
+        let mut futures: Vec<_> = receivers.iter_mut().map(|rx| Box::pin(rx.recv())).collect();
+        support::wait_with(&waker, futures[0].as_mut());
+        futures[1..].iter_mut().for_each(|future| assert!(poll_once(future.as_mut()).is_pending()));
+        tx.send(7).unwrap();
+        assert!(futures.iter_mut().all(|future| poll_once(future.as_mut()) == Poll::Ready(Ok(7))));
+        let mut newcomer = newcomer.lock().take().unwrap();
+        assert_eq!(counter.wakes(), 0);
+        assert!(poll(newcomer.as_mut(), &counter).is_pending());
+        tx.send(8).unwrap();
+        assert_eq!((counter.wakes(), poll_once(newcomer.as_mut())), (1, Poll::Ready(Ok(8))));
+    }
+}
+
+#[test]
+fn the_last_waker_is_the_one_that_is_woken() {
+    let (tx, mut rx) = broadcast::channel(4);
+    let (old, new) = (Counter::new(), Counter::new());
+    let mut recv = pin!(rx.recv());
+    assert!(poll(recv.as_mut(), &old).is_pending());
+    assert!(poll(recv.as_mut(), &new).is_pending());
+    tx.send(1).unwrap();
+    assert_eq!((old.wakes(), new.wakes(), Arc::strong_count(&old)), (0, 1, 1));
+}
+
+#[test]
+fn all_that_wait_are_told_of_the_end() {
+    let (tx, rx) = broadcast::channel::<u8>(4);
+    let mut receivers: Vec<_> = (0..100).map(|_| rx.resubscribe()).collect();
+    let counter = Counter::new();
+    let mut futures: Vec<_> = receivers.iter_mut().map(|rx| Box::pin(rx.recv())).collect();
+    futures.iter_mut().for_each(|future| assert!(poll(future.as_mut(), &counter).is_pending()));
+    drop(tx);
+    assert_eq!(counter.wakes(), 100);
+    let end = Poll::Ready(Err(RecvError::Closed));
+    assert!(futures.iter_mut().all(|future| poll_once(future.as_mut()) == end));
+}
+
+#[test]
 fn a_waker_that_panics_keeps_nobody_asleep() {
     let (tx, rx) = broadcast::channel(4);
     let mut receivers: Vec<_> = (0..100).map(|_| rx.resubscribe()).collect();

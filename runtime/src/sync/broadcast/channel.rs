@@ -329,3 +329,6 @@ impl<T> Channel<T> {
 // A panic leaves the ring and the wait list as their methods do.
 impl<T> std::panic::UnwindSafe for Channel<T> {}
 impl<T> std::panic::RefUnwindSafe for Channel<T> {}
+
+#[cfg(all(test, not(loom)))]
+mod tests;
