@@ -100,6 +100,7 @@ fn waiting_works_after_everybody_gave_up() {
     for n in 1..4 {
         drop(poll_once(pin!(rx.changed())));
         tx.send(n).unwrap();
+        assert!(rx.has_changed().unwrap(), "although no receiver waited");
         tx.send(-n).unwrap();
         let counter = Counter::new();
         rx.mark_unchanged();
@@ -265,6 +266,34 @@ fn a_sender_waits_until_nobody_reads_and_new_readers_wait_for_it() {
     drop(value);
     sender.join().unwrap();
     assert_eq!(reader.join().unwrap(), 2);
+    assert!(rx.has_changed().unwrap());
+}
+
+#[test]
+fn all_threads_that_sleep_behind_a_sender_are_woken() {
+    let _watchdog = support::watchdog();
+    let (tx, rx) = watch::channel(1);
+    joined_scope(|scope| {
+        tx.send_modify(|value| {
+            for n in 0..4 {
+                let number = Arc::new(AtomicUsize::new(0));
+                let theirs = number.clone();
+                let (tx, rx) = (&tx, &rx);
+                scope.spawn(move || {
+                    theirs.store(support::thread_number() as usize, SeqCst);
+                    if n % 2 == 0 {
+                        assert!(*rx.borrow() >= 2);
+                    } else {
+                        tx.send_modify(|value| *value += 1);
+                    }
+                });
+                until("the thread runs", || number.load(SeqCst) != 0);
+                support::until_asleep(number.load(SeqCst) as i32);
+            }
+            *value = 2;
+        });
+    });
+    assert_eq!(*rx.borrow(), 4);
 }
 
 #[test]
@@ -453,6 +482,83 @@ fn a_send_survives_what_its_wakers_do() {
         assert!(matches!(poll_once(future.as_mut()), Poll::Ready(rx) if *rx.borrow() == 2));
     }
     assert!(poll_once(first.as_mut()).is_ready());
+}
+
+/// The future is gone, but a counter of its waker is still there to count a wake.
+#[test]
+fn a_future_that_is_dropped_leaves_the_line_and_its_waker() {
+    let (tx, rx) = watch::channel(0);
+    let mut receivers = [rx.clone(), rx.clone(), rx.clone()];
+    let counters = [Counter::new(), Counter::new(), Counter::new()];
+    let mut futures = receivers.each_mut().map(|rx| Box::pin(Some(rx.changed())));
+    for (future, counter) in futures.iter_mut().zip(&counters) {
+        assert!(poll(future.as_mut().as_pin_mut().unwrap(), counter).is_pending());
+    }
+    futures[1].as_mut().set(None);
+    assert_eq!(Arc::strong_count(&counters[1]), 1);
+    tx.send(1).unwrap();
+    assert_eq!(counters.each_ref().map(|counter| counter.wakes()), [1, 0, 1]);
+}
+
+/// The receivers are more than a batch, so that the wait list's lock is released in between.
+#[test]
+fn a_receiver_that_comes_while_others_are_woken_sleeps_until_the_next_value() {
+    let (tx, rx) = watch::channel(0);
+    let newcomer = Arc::new(Mutex::new(None));
+    let counter = Counter::new();
+    let (theirs, their_newcomer, their_counter) = (tx.clone(), newcomer.clone(), counter.clone());
+    let waker = support::waker(move || {
+        let mut rx = theirs.subscribe();
+        let mut future = Box::pin(async move { rx.changed().await.is_ok() });
+        assert!(poll(future.as_mut(), &their_counter).is_pending());
+        *their_newcomer.lock() = Some(future);
+    });
+    let mut receivers: Vec<_> = (0..100).map(|_| rx.clone()).collect();
+    let mut futures: Vec<_> = receivers.iter_mut().map(|rx| Box::pin(rx.changed())).collect();
+    support::wait_with(&waker, futures[0].as_mut());
+    futures[1..].iter_mut().for_each(|future| assert!(poll_once(future.as_mut()).is_pending()));
+    tx.send(7).unwrap();
+    assert!(futures.iter_mut().all(|future| poll_once(future.as_mut()).is_ready()));
+    let mut newcomer = newcomer.lock().take().unwrap();
+    assert_eq!(counter.wakes(), 0);
+    assert!(poll(newcomer.as_mut(), &counter).is_pending());
+    tx.send(8).unwrap();
+    assert_eq!((counter.wakes(), poll_once(newcomer.as_mut())), (1, Poll::Ready(true)));
+}
+
+#[test]
+fn all_that_wait_are_told_of_the_end() {
+    let (tx, rx) = watch::channel(0);
+    assert!(!rx.is_closed());
+    let mut receivers: Vec<_> = (0..100).map(|_| rx.clone()).collect();
+    let counter = Counter::new();
+    let mut futures: Vec<_> = receivers.iter_mut().map(|rx| Box::pin(rx.changed())).collect();
+    futures.iter_mut().for_each(|future| assert!(poll(future.as_mut(), &counter).is_pending()));
+    drop(tx);
+    assert_eq!((counter.wakes(), rx.is_closed()), (100, true));
+    assert!(futures.iter_mut().all(|future| matches!(poll_once(future.as_mut()), Poll::Ready(Err(_)))));
+}
+
+#[test]
+fn a_change_that_is_none_is_told_to_nobody() {
+    let (tx, mut rx) = watch::channel(1);
+    let counter = Counter::new();
+    {
+        let mut changed = pin!(rx.changed());
+        assert!(poll(changed.as_mut(), &counter).is_pending());
+        assert!(!tx.send_if_modified(|_| false));
+        assert_eq!(counter.wakes(), 0);
+        assert!(tx.send_if_modified(|value| {
+            *value = 2;
+            true
+        }));
+        assert_eq!(counter.wakes(), 1);
+        assert!(poll(changed.as_mut(), &counter).is_ready());
+    }
+    assert_eq!((*rx.borrow(), tx.borrow().has_changed()), (2, false));
+    assert!(!tx.is_closed());
+    drop(rx);
+    assert!(tx.is_closed());
 }
 
 #[test]

@@ -514,29 +514,4 @@ fn wait_awake(condition: impl Fn() -> bool) -> bool {
 }
 
 #[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-
-    /// A scan that leaves out `unnumbered` is not seen as long as other readers have slots.
-    #[test]
-    fn a_writer_waits_for_a_reader_that_found_no_slot() {
-        let lock = BigReaderLock::new();
-        let Table(slots) = lock.make_table();
-        // No thread has this number.
-        slots.iter().for_each(|slot| slot.store(!DEPTH | 1, SeqCst));
-        let (reading, _) = lock.read();
-        assert!(reading.slot.is_none());
-        slots.iter().for_each(|slot| slot.store(0, SeqCst));
-        std::thread::scope(|scope| {
-            let writer = scope.spawn(|| drop(lock.write()));
-            while lock.word.load(SeqCst) & DRAINING == 0 {
-                assert!(!writer.is_finished(), "the writer did not wait");
-                thread::yield_now();
-            }
-            assert!(lock.try_read().is_none());
-            drop(reading);
-        });
-        assert_eq!((lock.word.load(SeqCst), lock.unnumbered.load(SeqCst)), (0, 0));
-        assert!(lock.read().0.slot.is_some(), "a slot is free again");
-    }
-}
+mod tests;
