@@ -68,6 +68,44 @@ fn an_arrival_counts_although_its_future_is_dropped() {
     assert!(format!("{barrier:?}").contains("arrived: 1"), "{barrier:?}");
 }
 
+/// The future is gone, but a counter of its waker is still there to count a wake.
+#[test]
+fn a_future_that_is_dropped_leaves_its_waker() {
+    let barrier = Barrier::new(3);
+    let counters = [Counter::new(), Counter::new()];
+    let mut futures = counters.each_ref().map(|_| Box::pin(Some(barrier.wait())));
+    for (future, counter) in futures.iter_mut().zip(&counters) {
+        assert!(poll(future.as_mut().as_pin_mut().unwrap(), counter).is_pending());
+    }
+    futures[0].as_mut().set(None);
+    assert_eq!(Arc::strong_count(&counters[0]), 1);
+    assert_eq!(leads(poll_once(pin!(barrier.wait()))), Some(true));
+    assert_eq!(counters.each_ref().map(|counter| counter.wakes()), [0, 1]);
+    // Also a future that was released.
+    futures[1].as_mut().set(None);
+    assert_eq!(leads(poll_once(pin!(barrier.wait()))), None);
+}
+
+#[test]
+fn a_task_that_always_finds_the_others_there_lets_more_tasks_run() {
+    let barriers = [Barrier::new(1), Barrier::new(2)];
+    let mut busy = pin!(async {
+        for _ in 0..500 {
+            assert!(barriers[0].wait().await.is_leader());
+            let mut other = pin!(barriers[1].wait());
+            assert!(poll_once(other.as_mut()).is_pending());
+            assert!(barriers[1].wait().await.is_leader());
+            assert!(!other.await.is_leader());
+        }
+    });
+    let mut polls = 0;
+    block_on(std::future::poll_fn(|cx| {
+        polls += 1;
+        busy.as_mut().poll(cx)
+    }));
+    assert!(polls >= 4, "{polls} polls for 1500 waits");
+}
+
 /// A waker that arrives for the next group while the first is released, in batches.
 #[test]
 fn a_group_is_not_mixed_with_the_next() {

@@ -131,6 +131,58 @@ fn values_of_cells_are_dropped_once() {
 }
 
 #[test]
+fn a_cell_says_how_far_it_is_and_gives_its_value_away() {
+    let cell = OnceCell::new();
+    assert!(!cell.initialized() && cell.get().is_none());
+    {
+        let mut making = pin!(cell.get_or_try_init(|| pending::<Result<i32, ()>>()));
+        assert!(poll_once(making.as_mut()).is_pending());
+        let error = cell.set(1).unwrap_err();
+        assert!(error.is_initializing_err() && !error.is_already_init_err());
+        assert_eq!((error, cell.initialized()), (SetError::InitializingError(1), false));
+    }
+    assert_eq!((cell.set(2), cell.get()), (Ok(()), Some(&2)));
+    let error = cell.set(3).unwrap_err();
+    assert!(error.is_already_init_err() && !error.is_initializing_err());
+    assert_eq!(block_on(cell.get_or_try_init(|| async { Err::<i32, _>(()) })), Ok(&2));
+    assert_eq!(block_on(cell.get_or_init(|| async { unreachable!() })), &2);
+    let mut cell = cell;
+    assert_eq!((cell.take(), cell.take(), cell.initialized()), (Some(2), None, false));
+    assert_eq!(block_on(cell.get_or_try_init(|| async { Ok::<_, ()>(4) })), Ok(&4));
+    assert_eq!(cell.into_inner(), Some(4));
+    assert_eq!(OnceCell::<i32>::new().into_inner(), None);
+
+    let once = SetOnce::new();
+    assert!(!once.initialized() && once.get().is_none());
+    assert!(poll_once(pin!(once.wait())).is_pending());
+    assert_eq!((once.set(5), once.initialized(), once.get()), (Ok(()), true, Some(&5)));
+    assert_eq!((poll_once(pin!(once.wait())), once.set(6)), (Poll::Ready(&5), Err(SetOnceError(6))));
+    assert_ne!(once, SetOnce::from(6));
+    assert_eq!((once.into_inner(), SetOnce::<i32>::new().into_inner()), (Some(5), None));
+}
+
+#[test]
+fn a_task_whose_values_are_there_lets_others_run() {
+    let (cell, once) = (OnceCell::from(1), SetOnce::from(2));
+    let mut busy = pin!(async {
+        for _ in 0..400 {
+            assert_eq!(cell.get_or_init(pending).await, &1);
+            assert_eq!(cell.get_or_try_init(pending::<Result<i32, ()>>).await, Ok(&1));
+            assert_eq!(once.wait().await, &2);
+            OnceCell::new().get_or_init(|| async { 1 }).await;
+            runtime::task::coop::consume_budget().await;
+        }
+    });
+    let mut polls = 0;
+    block_on(std::future::poll_fn(|cx| {
+        polls += 1;
+        busy.as_mut().poll(cx)
+    }));
+    // 2000 calls, with a budget of 128 for each poll.
+    assert!(polls >= 2000 / 128, "{polls} polls");
+}
+
+#[test]
 fn cells_act_as_their_values() {
     let mut cell = OnceCell::new();
     assert_eq!(format!("{cell:?}"), "OnceCell { value: None }");

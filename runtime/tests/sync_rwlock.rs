@@ -117,6 +117,46 @@ fn a_downgrade_lets_readers_in_up_to_the_next_writer() {
 }
 
 #[test]
+fn a_downgraded_guard_keeps_one_share_and_no_more() {
+    for max_readers in [1, 2, 5] {
+        let lock = Arc::new(RwLock::with_max_readers(1, max_readers));
+        let writer = || lock.try_write().unwrap();
+        let owned = || lock.clone().try_write_owned().unwrap();
+        let check = |_reader: &dyn std::ops::Deref<Target = i32>| {
+            assert!(lock.try_write().is_err());
+            let readers: Vec<_> = std::iter::from_fn(|| lock.try_read().ok()).collect();
+            assert_eq!(readers.len() as u32, max_readers - 1);
+        };
+        check(&writer().downgrade());
+        check(&RwLockWriteGuard::downgrade_map(writer(), |value| value));
+        check(&RwLockWriteGuard::try_downgrade_map(writer(), |value| Some(value)).unwrap());
+        check(&owned().downgrade());
+        check(&OwnedRwLockWriteGuard::downgrade_map(owned(), |value| value));
+        check(&OwnedRwLockWriteGuard::try_downgrade_map(owned(), |value| Some(value)).unwrap());
+        let readers: Vec<_> = std::iter::from_fn(|| lock.clone().try_read_owned().ok()).collect();
+        assert_eq!(readers.len() as u32, max_readers, "all shares came back, once");
+    }
+}
+
+#[test]
+fn owned_guards_wait_as_borrowed_ones_do() {
+    let lock = Arc::new(RwLock::new(1));
+    let reader = block_on(lock.clone().read_owned());
+    assert!(lock.clone().try_write_owned().is_err() && lock.clone().try_read_owned().is_ok());
+    let mut write = pin!(lock.clone().write_owned());
+    let mut read = pin!(lock.clone().read_owned());
+    assert!(poll_once(write.as_mut()).is_pending() && poll_once(read.as_mut()).is_pending());
+    assert!(lock.clone().try_read_owned().is_err(), "a writer waits");
+    drop(reader);
+    let Poll::Ready(mut writer) = poll_once(write.as_mut()) else { panic!("it is the writer's turn") };
+    *writer = 7;
+    assert!(poll_once(read.as_mut()).is_pending() && lock.clone().try_read_owned().is_err());
+    drop(writer);
+    assert!(matches!(poll_once(read.as_mut()), Poll::Ready(reader) if *reader == 7));
+    assert!(lock.clone().try_write_owned().is_ok());
+}
+
+#[test]
 fn no_more_readers_than_were_allowed() {
     let lock = RwLock::with_max_readers(1, 3);
     let mut readers: Vec<_> = (0..3).map(|_| lock.try_read().unwrap()).collect();

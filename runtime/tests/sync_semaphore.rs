@@ -7,8 +7,11 @@ mod support;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Poll;
 
-use runtime::sync::{Mutex, MutexGuard, OwnedMutexGuard, Semaphore, TryAcquireError};
+use runtime::sync::{
+    MappedMutexGuard, Mutex, MutexGuard, OwnedMappedMutexGuard, OwnedMutexGuard, Semaphore, TryAcquireError,
+};
 use runtime::task::coop::{consume_budget, has_budget_remaining};
 use support::joined_scope;
 use sync_support::*;
@@ -112,9 +115,7 @@ fn a_close_refuses_all_and_permits_may_still_come_back() {
     waiting.iter_mut().for_each(|future| assert!(poll_once(future.as_mut()).is_pending()));
     semaphore.close();
     drop(permit);
-    assert!(
-        waiting.iter_mut().all(|future| matches!(poll_once(future.as_mut()), std::task::Poll::Ready(Err(_))))
-    );
+    assert!(waiting.iter_mut().all(|future| matches!(poll_once(future.as_mut()), Poll::Ready(Err(_)))));
     assert_eq!(semaphore.available_permits(), 1);
     assert_eq!(semaphore.try_acquire().unwrap_err(), TryAcquireError::Closed);
 }
@@ -129,7 +130,7 @@ fn a_close_refuses_also_waiters_with_granted_permits_that_have_not_looked() {
     drop(permits);
     assert_eq!(semaphore.available_permits(), 1);
     semaphore.close();
-    assert!(matches!(poll_once(granted.as_mut()), std::task::Poll::Ready(Err(_))));
+    assert!(matches!(poll_once(granted.as_mut()), Poll::Ready(Err(_))));
     assert_eq!(semaphore.available_permits(), 3);
     drop(granted);
     assert_eq!(semaphore.available_permits(), 3, "given back once");
@@ -154,8 +155,8 @@ fn a_task_without_budget_stands_in_line() {
     drop(guard);
     assert_eq!((first.wakes(), second.wakes()), (1, 0));
     let guard = match poll(spent.as_mut(), &first) {
-        std::task::Poll::Ready(guard) => guard,
-        std::task::Poll::Pending => panic!("it was the first waiter"),
+        Poll::Ready(guard) => guard,
+        Poll::Pending => panic!("it was the first waiter"),
     };
 
     // What is free is not taken without budget: that would be a task that never yields.
@@ -215,6 +216,85 @@ fn guards_can_be_merged_and_split_but_not_across_semaphores() {
     assert_eq!(one.available_permits(), 2);
     assert!(panic_text(|| permit.merge(two.try_acquire().unwrap())).contains("two semaphores"));
     assert_eq!((one.available_permits(), two.available_permits()), (2, 1));
+}
+
+#[test]
+fn owned_permits_act_as_borrowed_ones() {
+    let (one, two) = (Arc::new(Semaphore::new(4)), Arc::new(Semaphore::new(1)));
+    let mut permit = one.clone().try_acquire_many_owned(2).unwrap();
+    assert!(Arc::ptr_eq(permit.semaphore(), &one));
+    permit.merge(one.clone().try_acquire_owned().unwrap());
+    assert_eq!((permit.num_permits(), one.available_permits()), (3, 1));
+    let half = permit.split(2).unwrap();
+    assert_eq!((half.num_permits(), permit.num_permits()), (2, 1));
+    assert!(permit.split(2).is_none());
+    assert_eq!(permit.num_permits(), 1);
+    drop(half);
+    assert_eq!(one.available_permits(), 3);
+    let other = two.clone().try_acquire_owned().unwrap();
+    assert!(panic_text(|| permit.merge(other)).contains("two semaphores"));
+    assert_eq!((one.available_permits(), two.available_permits()), (3, 1));
+    permit.forget();
+    assert_eq!((one.available_permits(), Arc::strong_count(&one)), (3, 1));
+    // Each way to get one.
+    let all = one.clone().try_acquire_many_owned(3).unwrap();
+    assert_eq!(one.clone().try_acquire_owned().unwrap_err(), TryAcquireError::NoPermits);
+    let mut single = pin!(one.clone().acquire_owned());
+    let mut many = pin!(one.clone().acquire_many_owned(2));
+    assert!(poll_once(single.as_mut()).is_pending() && poll_once(many.as_mut()).is_pending());
+    drop(all);
+    match (poll_once(single.as_mut()), poll_once(many.as_mut())) {
+        (Poll::Ready(Ok(single)), Poll::Ready(Ok(many))) => {
+            assert_eq!((single.num_permits(), many.num_permits(), one.available_permits()), (1, 2, 0));
+        }
+        _ => panic!("there are enough"),
+    }
+    assert_eq!(one.clone().blocking_acquire_owned().unwrap().num_permits(), 1);
+    assert_eq!(one.clone().blocking_acquire_many_owned(3).unwrap().num_permits(), 3);
+    one.close();
+    assert!(block_on(one.clone().acquire_owned()).is_err());
+    assert!(block_on(one.clone().acquire_many_owned(2)).is_err());
+    assert!(one.clone().blocking_acquire_owned().is_err());
+    assert!(one.clone().blocking_acquire_many_owned(2).is_err());
+    assert_eq!(one.clone().try_acquire_many_owned(2).unwrap_err(), TryAcquireError::Closed);
+    assert_eq!((one.available_permits(), Arc::strong_count(&one)), (3, 1));
+}
+
+#[test]
+fn permits_know_their_number_and_their_semaphore() {
+    let semaphore = Semaphore::new(5);
+    assert!(!semaphore.is_closed());
+    let mut permit = semaphore.try_acquire_many(3).unwrap();
+    assert!(std::ptr::eq(permit.semaphore(), &semaphore));
+    assert_eq!((permit.num_permits(), semaphore.available_permits()), (3, 2));
+    permit.merge(semaphore.try_acquire_many(2).unwrap());
+    assert_eq!((permit.num_permits(), semaphore.available_permits()), (5, 0));
+    assert_eq!((permit.split(1).unwrap().num_permits(), permit.num_permits()), (1, 4));
+    assert_eq!(semaphore.available_permits(), 1);
+    permit.forget();
+    assert_eq!((semaphore.available_permits(), semaphore.forget_permits(3)), (1, 1));
+    semaphore.add_permits(2);
+    assert_eq!(semaphore.blocking_acquire().unwrap().num_permits(), 1);
+    assert_eq!(semaphore.blocking_acquire_many(2).unwrap().num_permits(), 2);
+    semaphore.close();
+    assert!(semaphore.is_closed());
+    assert!(semaphore.blocking_acquire().is_err() && semaphore.blocking_acquire_many(2).is_err());
+    assert!(block_on(semaphore.acquire()).is_err() && block_on(semaphore.acquire_many(2)).is_err());
+}
+
+/// The future is gone, but a counter of its waker is still there to count a wake.
+#[test]
+fn a_future_that_is_dropped_leaves_the_line_and_its_waker() {
+    let semaphore = Semaphore::new(0);
+    let counters = [Counter::new(), Counter::new(), Counter::new()];
+    let mut futures = counters.each_ref().map(|_| Box::pin(Some(semaphore.acquire())));
+    for (future, counter) in futures.iter_mut().zip(&counters) {
+        assert!(poll(future.as_mut().as_pin_mut().unwrap(), counter).is_pending());
+    }
+    futures[1].as_mut().set(None);
+    assert_eq!(Arc::strong_count(&counters[1]), 1);
+    semaphore.add_permits(2);
+    assert_eq!(counters.each_ref().map(|counter| counter.wakes()), [1, 0, 1]);
 }
 
 #[test]
@@ -299,6 +379,57 @@ fn a_guard_mapped_or_thrown_unlocks_once() {
     assert_eq!(mutex.try_lock().unwrap().1, [2, 3]);
     assert_eq!(Arc::strong_count(&mutex), 1);
     assert_eq!(format!("{mutex:?}"), "Mutex { data: (1, [2, 3]) }");
+}
+
+#[test]
+fn a_guard_gives_the_data_and_a_mapped_one_a_part() {
+    let mut mutex = Mutex::from((1, vec![2, 3]));
+    mutex.get_mut().0 = 4;
+    let mut guard = mutex.blocking_lock();
+    assert_eq!((guard.0, MutexGuard::mutex(&guard).try_lock().is_err()), (4, true));
+    guard.0 = 5;
+    let part = MutexGuard::map(guard, |data| &mut data.1);
+    let mut part = MappedMutexGuard::map(part, |list| &mut list[..]);
+    assert_eq!(*part, [2, 3]);
+    part[0] = 6;
+    let part = MappedMutexGuard::try_map(part, |list| list.get_mut(9)).unwrap_err();
+    let mut part = MappedMutexGuard::try_map(part, |list| list.get_mut(1)).unwrap();
+    *part += 1;
+    assert_eq!((*part, mutex.try_lock().is_err()), (4, true));
+    drop(part);
+    let part = MutexGuard::try_map(mutex.try_lock().unwrap(), |data| Some(&mut data.0)).unwrap();
+    assert_eq!((*part, mutex.try_lock().is_err()), (5, true));
+    drop(part);
+    assert_eq!(block_on(mutex.lock()).1, [6, 4]);
+    assert_eq!(mutex.into_inner(), (5, vec![6, 4]));
+    assert_eq!(Mutex::<i32>::default().into_inner(), 0);
+}
+
+#[test]
+fn owned_guards_act_as_borrowed_ones() {
+    let mutex = Arc::new(Mutex::new((1, vec![2, 3])));
+    let owned = || mutex.clone().try_lock_owned().unwrap();
+    let mut guard = owned();
+    assert!(Arc::ptr_eq(OwnedMutexGuard::mutex(&guard), &mutex));
+    guard.0 = 5;
+    assert!(mutex.clone().try_lock_owned().is_err());
+    let mut waiting = pin!(mutex.clone().lock_owned());
+    assert!(poll_once(waiting.as_mut()).is_pending());
+    drop(guard);
+    assert!(matches!(poll_once(waiting.as_mut()), Poll::Ready(guard) if guard.0 == 5));
+    assert_eq!(mutex.clone().blocking_lock_owned().1, [2, 3]);
+    let guard = OwnedMutexGuard::try_map(owned(), |data| data.1.get_mut(9)).unwrap_err();
+    let part = OwnedMutexGuard::try_map(guard, |data| Some(&mut data.1)).unwrap();
+    let mut part = OwnedMappedMutexGuard::map(part, |list| &mut list[..]);
+    part[0] = 6;
+    let part = OwnedMappedMutexGuard::try_map(part, |list| list.get_mut(9)).unwrap_err();
+    let mut part = OwnedMappedMutexGuard::try_map(part, |list| list.get_mut(1)).unwrap();
+    *part += 1;
+    assert_eq!((*part, mutex.try_lock().is_err()), (4, true));
+    drop(part);
+    panic_text(|| OwnedMutexGuard::map(owned(), |_| -> &mut i32 { panic!("in map") }));
+    assert_eq!(mutex.try_lock().unwrap().1, [6, 4]);
+    assert_eq!(Arc::into_inner(mutex).unwrap().into_inner(), (5, vec![6, 4]));
 }
 
 #[test]

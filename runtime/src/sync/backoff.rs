@@ -35,3 +35,21 @@ impl Backoff {
         self.rounds >= Self::SPINS
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_few_rounds_it_is_time_for_other_tasks_and_it_stays_so() {
+        let mut backoff = Backoff::new();
+        assert!(!backoff.is_spent(), "the other thread may be about to finish");
+        backoff.snooze();
+        assert!(!backoff.is_spent());
+        (0..20).for_each(|_| backoff.snooze());
+        assert!(backoff.is_spent());
+        // Through all kinds of pauses.
+        (0..60).for_each(|_| backoff.snooze());
+        assert!(backoff.is_spent());
+    }
+}

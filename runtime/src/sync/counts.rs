@@ -58,3 +58,30 @@ impl Counts {
         self.weak.fetch_sub(1, Relaxed);
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_to_leave_learns_it_and_nobody_comes_after() {
+        let counts = Counts::new();
+        assert_eq!((counts.strong(), counts.weak()), (1, 0));
+        counts.add();
+        assert!(counts.try_add());
+        assert_eq!(counts.strong(), 3);
+        assert!(!counts.remove() && !counts.remove());
+        assert!(counts.try_add() && !counts.remove());
+        assert!(counts.remove());
+        assert!(!counts.try_add());
+        assert_eq!(counts.strong(), 0);
+    }
+
+    #[test]
+    fn weak_handles_are_counted_apart() {
+        let counts = Counts::new();
+        (0..3).for_each(|_| counts.add_weak());
+        counts.remove_weak();
+        assert_eq!((counts.strong(), counts.weak()), (1, 2));
+    }
+}

@@ -45,7 +45,11 @@ fn a_receiver_that_finds_nothing_learns_why() {
         channel.close();
         assert_eq!(channel.explain(count, Missing::NotYet), Nothing::Closed);
         if count > 0 {
-            assert_eq!(channel.explain(count - 1, Missing::NotYet), Nothing::Busy, "the last value comes first");
+            assert_eq!(
+                channel.explain(count - 1, Missing::NotYet),
+                Nothing::Busy,
+                "the last value comes first"
+            );
         }
         assert_eq!(channel.end(), count);
     }

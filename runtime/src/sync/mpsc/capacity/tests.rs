@@ -141,7 +141,9 @@ fn a_close_refuses_tasks_that_wait_and_tasks_that_come_later() {
         permits.close();
         assert!(permits.is_closed() && Source::is_closed(&permits));
         assert_eq!(counter.wakes(), 100);
-        assert!(takes.iter_mut().all(|take| matches!(poll(take.as_mut(), &counter), Poll::Ready(Err(Closed)))));
+        assert!(
+            takes.iter_mut().all(|take| matches!(poll(take.as_mut(), &counter), Poll::Ready(Err(Closed))))
+        );
         assert!(matches!(poll(Box::pin(Take::new(permits, 1)).as_mut(), &counter), Poll::Ready(Err(Closed))));
         permits.drop_permits(max);
         assert_eq!((permits.free(), permits.try_take(1)), (max, Err(TakeError::Closed)));
