@@ -1,5 +1,6 @@
-//! What the primitives of `sync` allocate, they free. Most of it a test that only counts drops does not see:
-//! cells, blocks and tables hold no values any more when they are to be freed.
+//! What the primitives of `sync` allocate, they free, and they use no memory before they wrote to it or after
+//! they freed it. Tests that count drops do not see most of this: cells, blocks and tables hold no values any
+//! more when they are to be freed.
 
 mod support;
 mod sync_support;
@@ -14,8 +15,15 @@ use runtime::sync::{broadcast, mpsc, oneshot, watch};
 use support::joined_scope;
 use sync_support::*;
 
-/// Counts the blocks of memory that are live.
+/// Counts the blocks of memory that are live, and fills those that are new or freed with [`POISON`].
 struct Counting;
+
+/// As a pointer it leads nowhere, and as a word of flags it has them all.
+const POISON: u8 = 0xff;
+
+/// Whether freed memory stays poisoned, because it is not used again. Sanitizers see by themselves what is
+/// used too late, and would call the rest a leak.
+const KEEPS_FREED: bool = !cfg!(any(asan, tsan));
 
 thread_local! {
     /// Blocks that this thread has allocated, and how many more these are than it has freed.
@@ -38,19 +46,31 @@ fn count(layout: Layout, blocks: isize) {
     }
 }
 
-// SAFETY: the system's allocator does the work. The counting neither allocates nor unwinds: the numbers are
-// small, and a thread-local of this kind has no destructor and no initializer.
+// SAFETY: the system's allocator does the work, and the blocks are the system's. The counting neither
+// allocates nor unwinds: the numbers are small, and a thread-local of this kind has no destructor and no
+// initializer.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout, 1);
-        // SAFETY: the caller's duties are the same.
-        unsafe { System.alloc(layout) }
+        // SAFETY: the caller's duties are the same. The system has the memory that the tests ask for, so the
+        // block is as large as the layout says.
+        unsafe {
+            let block = System.alloc(layout);
+            block.write_bytes(POISON, layout.size());
+            block
+        }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         count(layout, -1);
-        // SAFETY: the caller's duties are the same, and `alloc` took the block from the system.
-        unsafe { System.dealloc(block, layout) }
+        // SAFETY: the caller gives the block up, and it is as large as the layout says. `alloc` took it from
+        // the system.
+        unsafe {
+            block.write_bytes(POISON, layout.size());
+            if !KEEPS_FREED {
+                System.dealloc(block, layout);
+            }
+        }
     }
 }
 
