@@ -542,3 +542,6 @@ impl Future for OwnedNotified {
         self.project().poll_in_budget(cx)
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;
