@@ -494,6 +494,17 @@ fn permits_for_many_values_come_one_by_one() {
     assert_eq!(tx.capacity(), 3);
     drop(tx.try_reserve_many(0).unwrap());
     assert_eq!(tx.capacity(), 3);
+    // The receiver waits for permits after the close, but not for those that were used.
+    let (mut used, unused) = (tx.try_reserve_many(1).unwrap(), tx.try_reserve_many(2).unwrap());
+    used.next().unwrap().send(1);
+    rx.close();
+    assert_eq!(rx.try_recv(), Ok(1));
+    let counter = Counter::new();
+    assert!(poll(pin!(rx.recv()), &counter).is_pending());
+    drop(used);
+    assert_eq!(counter.wakes(), 0);
+    drop(unused);
+    assert_eq!((counter.wakes(), poll(pin!(rx.recv()), &counter)), (1, Poll::Ready(None)));
 }
 
 #[test]

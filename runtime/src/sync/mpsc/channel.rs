@@ -366,3 +366,6 @@ impl<T> Drop for Rx<T> {
         panic.resume();
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -167,3 +167,23 @@ fn the_receiver_is_woken_by_permits_that_are_dropped_after_the_close_only() {
         assert_eq!((counter.wakes(), permits.free()), (1, max));
     });
 }
+
+/// A permit may come back after a task has looked and before it has the lock.
+#[test]
+fn a_task_that_is_about_to_wait_looks_once_more() {
+    with_permits(|permits, max| {
+        let join = |n| {
+            let waiter = std::pin::pin!(Waiter::new(n));
+            // SAFETY: (1) the waiter is new. (2) It does not join, because the permits are free or closed.
+            unsafe { permits.join(waiter.as_ref(), Waker::noop().clone()) }
+        };
+        assert!(matches!(join(3), Poll::Ready(Ok(()))));
+        assert_eq!(permits.free(), max - 3);
+        assert!(matches!(join(max - 3), Poll::Ready(Ok(()))));
+        assert_eq!(permits.free(), 0);
+        permits.give(max);
+        permits.close();
+        assert!(matches!(join(1), Poll::Ready(Err(Closed))));
+        assert_eq!(permits.free(), max);
+    });
+}
