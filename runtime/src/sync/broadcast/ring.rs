@@ -355,4 +355,17 @@ mod tests {
         assert_eq!(put(&ring, 1, 1, 11), Ok(Some(10)));
         assert_eq!(missing(&ring, 0), Some(Missing::Overwritten));
     }
+
+    #[test]
+    fn a_value_that_a_sender_is_about_to_overwrite_is_neither_there_nor_taken() {
+        let ring = Ring::new(2).unwrap();
+        (0..6).for_each(|position| drop(put(&ring, position, 1, position)));
+        // SAFETY: (1) one thread; the positions go on.
+        let room = unsafe { ring.reserve(6) }.unwrap();
+        assert_eq!(missing(&ring, 4), Some(Missing::Busy));
+        assert!(!ring.is_taken(4));
+        assert_eq!(room.fill(1, 6), Some(4));
+        assert_eq!(missing(&ring, 4), Some(Missing::Overwritten));
+        assert_eq!((ring.lock(5).unwrap().copy(), ring.lock(6).unwrap().copy()), (5, 6));
+    }
 }
