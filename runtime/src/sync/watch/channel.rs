@@ -374,3 +374,6 @@ impl<T> Drop for Changed<'_, T> {
         let (_outcome, _waker) = unsafe { self.channel.waiters.lock().leave(waiter) };
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -187,3 +187,19 @@ fn a_task_that_is_about_to_wait_looks_once_more() {
         assert_eq!(permits.free(), max);
     });
 }
+
+#[test]
+fn permits_come_back_without_the_lock_while_no_task_waits() {
+    with_permits(|permits, max| {
+        permits.try_take(max).unwrap();
+        // A task that waited, and left.
+        let counter = Arc::default();
+        assert!(poll(Box::pin(Take::new(permits, 1)).as_mut(), &counter).is_pending());
+        // A call that took the lock would wait for this thread.
+        let _lock = permits.waiters().lock();
+        permits.give(1);
+        permits.drop_permits(max - 1);
+        assert_eq!((permits.free(), permits.try_take(2)), (max, Ok(())));
+        permits.give(2);
+    });
+}

@@ -161,3 +161,34 @@ fn a_condition_that_soon_holds_is_waited_for_awake_and_no_other() {
     assert!(!look_until(u32::MAX));
     assert!(looks.get() < 1000, "then it sleeps");
 }
+
+#[test]
+fn neither_readers_nor_writers_take_a_lock_while_no_thread_sleeps() {
+    let lock = BigReaderLock::new();
+    // A call that took it would wait for this thread.
+    let _sleepers = lock.sleepers.lock();
+    drop(lock.read());
+    drop((lock.read(), lock.try_read()));
+    lock.write().finish(1 << OWNERS_SHIFT);
+    drop(lock.write());
+    drop(lock.read());
+}
+
+/// The writer also looks by itself, so another thread sleeps in its place.
+#[test]
+fn a_reader_that_leaves_wakes_the_writer_that_sleeps() {
+    let lock = BigReaderLock::new();
+    let sleeps = AtomicBool::new(false);
+    joined_scope(|scope| {
+        let reading = lock.read().0;
+        lock.word.fetch_or(DRAINING, SeqCst);
+        scope.spawn(|| {
+            let mut sleepers = lock.sleepers.lock();
+            sleeps.store(true, SeqCst);
+            lock.changed.wait(&mut sleepers);
+        });
+        until(|| sleeps.load(SeqCst));
+        // It has the lock until it sleeps.
+        drop(reading);
+    });
+}
