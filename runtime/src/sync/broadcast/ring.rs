@@ -359,7 +359,7 @@ mod tests {
     #[test]
     fn a_value_that_a_sender_is_about_to_overwrite_is_neither_there_nor_taken() {
         let ring = Ring::new(2).unwrap();
-        (0..6).for_each(|position| drop(put(&ring, position, 1, position)));
+        (0..6).for_each(|position| _ = put(&ring, position, 1, position));
         // SAFETY: (1) one thread; the positions go on.
         let room = unsafe { ring.reserve(6) }.unwrap();
         assert_eq!(missing(&ring, 4), Some(Missing::Busy));
