@@ -151,6 +151,7 @@ fn a_cell_says_how_far_it_is_and_gives_its_value_away() {
     assert_eq!(block_on(cell.get_or_try_init(|| async { Ok::<_, ()>(4) })), Ok(&4));
     assert_eq!(cell.into_inner(), Some(4));
     assert_eq!(OnceCell::<i32>::new().into_inner(), None);
+    assert_eq!((OnceCell::new_with(Some(5)).get(), OnceCell::from(6).clone().get()), (Some(&5), Some(&6)));
 
     let once = SetOnce::new();
     assert!(!once.initialized() && once.get().is_none());
