@@ -4,7 +4,7 @@ mod sync_support;
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Waker};
 
 use runtime::sync::oneshot::{self, error::TryRecvError};
 use sync_support::*;
@@ -160,6 +160,44 @@ fn either_side_can_ask_without_waiting() {
     let (tx, rx) = oneshot::channel::<i32>();
     drop(rx);
     assert!(tx.is_closed());
+}
+
+/// A waker whose clone panics.
+fn fragile_waker() -> Waker {
+    static VTABLE: RawWakerVTable =
+        RawWakerVTable::new(|_| panic!("this clone panics"), |_| (), |_| (), |_| ());
+    // SAFETY: the functions of the table do nothing with the pointer.
+    unsafe { Waker::from_raw(RawWaker::new(std::ptr::null(), &VTABLE)) }
+}
+
+#[test]
+fn a_waker_that_was_replaced_by_one_whose_clone_panics_is_dropped_once_and_not_woken() {
+    let fragile = fragile_waker();
+    for tx_panics in [false, true] {
+        for end in ["send", "close", "drop the receiver", "drop the sender"] {
+            let (mut tx, mut rx) = oneshot::channel();
+            let [rx_waker, tx_waker] = [Counter::new(), Counter::new()];
+            assert!(poll(Pin::new(&mut rx), &rx_waker).is_pending());
+            assert!(poll(pin!(tx.closed()), &tx_waker).is_pending());
+            let cx = &mut Context::from_waker(&fragile);
+            let text = match tx_panics {
+                true => panic_text(|| tx.poll_closed(cx)),
+                false => panic_text(|| Pin::new(&mut rx).poll(cx)),
+            };
+            assert_eq!(text, "this clone panics");
+            let is_end_of_rx = end == "close" || end == "drop the receiver";
+            match end {
+                "send" => assert_eq!(tx.send(3), Ok(())),
+                "close" => rx.close(),
+                "drop the receiver" => drop(rx),
+                _ => drop(tx),
+            }
+            let expected = (usize::from(!tx_panics && is_end_of_rx), usize::from(tx_panics && !is_end_of_rx));
+            assert_eq!((tx_waker.wakes(), rx_waker.wakes()), expected, "{end}");
+            let dropped = if tx_panics { &tx_waker } else { &rx_waker };
+            assert_eq!(Arc::strong_count(dropped), 1, "{end}");
+        }
+    }
 }
 
 #[test]
