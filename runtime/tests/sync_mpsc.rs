@@ -397,7 +397,7 @@ fn either_side_learns_that_the_receiver_has_closed() {
 #[test]
 fn a_receiver_knows_how_much_there_is_and_how_much_may_come() {
     let (tx, mut rx) = mpsc::channel(5);
-    assert!(rx.is_empty() && rx.len() == 0);
+    assert_eq!((rx.is_empty(), rx.len()), (true, 0));
     tx.try_send(1).unwrap();
     tx.try_send(2).unwrap();
     assert!(!rx.is_empty());
