@@ -365,7 +365,7 @@ fn a_clone_that_takes_its_time_holds_up_receivers_of_the_same_value_only() {
 }
 
 #[test]
-fn handles_tell_what_is_left_and_who_is_left() {
+fn handles_tell_how_many_values_and_handles_are_left() {
     let (tx, mut rx) = broadcast::channel(4);
     assert!(tx.is_empty() && rx.is_empty() && !rx.is_closed());
     tx.send(1).unwrap();

@@ -34,8 +34,8 @@ thread_local! {
 /// while tests run.
 static PADDED: AtomicIsize = AtomicIsize::new(0);
 
-/// One test at a time: [`PADDED`] counts for the whole process. (Not a lock of `parking_lot`, which allocates a
-/// table when it is contended.)
+/// One test at a time: [`PADDED`] counts for the whole process. A lock of `parking_lot` would allocate a table
+/// when two threads want it.
 static ONE: Mutex<()> = Mutex::new(());
 
 fn count(layout: Layout, blocks: isize) {

@@ -429,7 +429,7 @@ fn permits_belong_to_their_channel() {
 fn reserved_room_that_is_not_used_goes_to_the_sender_that_waits() {
     let (tx, _rx) = mpsc::channel(1);
     let counter = Counter::new();
-    let send_behind = |room: &dyn Fn() -> Box<dyn Drop_>| {
+    let send_behind = |room: &dyn Fn() -> Box<dyn Anything>| {
         let room = room();
         let wakes = counter.wakes();
         let mut send = pin!(tx.send(1));
@@ -437,9 +437,9 @@ fn reserved_room_that_is_not_used_goes_to_the_sender_that_waits() {
         drop(room);
         assert_eq!(counter.wakes(), wakes + 1);
     };
-    /// Anything that can be dropped.
-    trait Drop_ {}
-    impl<T> Drop_ for T {}
+    /// A value that can be dropped.
+    trait Anything {}
+    impl<T> Anything for T {}
     send_behind(&|| Box::new(tx.try_reserve().unwrap()));
     send_behind(&|| Box::new(block_on(tx.reserve()).unwrap()));
     send_behind(&|| Box::new(tx.try_reserve_many(1).unwrap()));

@@ -135,7 +135,7 @@ fn a_cell_says_how_far_it_is_and_gives_its_value_away() {
     let cell = OnceCell::new();
     assert!(!cell.initialized() && cell.get().is_none());
     {
-        let mut making = pin!(cell.get_or_try_init(|| pending::<Result<i32, ()>>()));
+        let mut making = pin!(cell.get_or_try_init(pending::<Result<i32, ()>>));
         assert!(poll_once(making.as_mut()).is_pending());
         let error = cell.set(1).unwrap_err();
         assert!(error.is_initializing_err() && !error.is_already_init_err());

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_to_leave_learns_it_and_nobody_comes_after() {
+    fn the_last_to_leave_learns_it_and_no_handle_comes_after_it() {
         let counts = Counts::new();
         assert_eq!((counts.strong(), counts.weak()), (1, 0));
         counts.add();

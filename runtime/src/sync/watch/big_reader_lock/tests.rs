@@ -12,8 +12,8 @@ fn until(condition: impl Fn() -> bool) {
     }
 }
 
-/// Runs a writer beside `meanwhile`, which is called as soon as the writer sleeps until readers leave. Asserts
-/// that the lock is free afterwards.
+/// Runs a writer, and calls `meanwhile` as soon as the writer sleeps until readers leave. Asserts that the
+/// lock is free afterwards. `meanwhile` may ask whether the writer still waits.
 fn beside_a_writer_that_waits(lock: &BigReaderLock, meanwhile: impl FnOnce(&dyn Fn() -> bool)) {
     joined_scope(|scope| {
         let writer = scope.spawn(|| drop(lock.write()));
@@ -110,7 +110,7 @@ fn a_writer_is_alone_and_changes_the_owners_bits_as_it_leaves() {
     drop(reading);
     let writing = lock.write();
     assert!(lock.try_read().is_none());
-    assert_eq!(lock.word.load(SeqCst), 5 * OWNERS | WRITER);
+    assert_eq!(lock.word.load(SeqCst), (5 * OWNERS) | WRITER);
     assert_eq!(writing.finish(2 * OWNERS) & !(OWNERS - 1), 5 * OWNERS, "the word before");
     assert_eq!(lock.read().1, 7 * OWNERS);
     // Without a change, as after a panic.
@@ -148,7 +148,7 @@ fn neighbouring_threads_have_places_of_their_own() {
 }
 
 #[test]
-fn a_condition_that_soon_holds_is_waited_for_awake_and_no_other() {
+fn a_condition_that_soon_holds_is_waited_for_awake() {
     let looks = Cell::new(0);
     let look_until = |enough| {
         looks.set(0);
