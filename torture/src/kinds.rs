@@ -64,7 +64,7 @@ kinds! {
     Yields "yields" "`parallel::yield_now` and `yield_local`"
     Relief "relief" "few spare workers or none; off: 512"
     Spares "spares" "programs that need spare workers to run computations while the others wait (see `rules`)"
-    Hooks "hooks" "hooks of threads that take time, spawn, panic, wake tasks, fork, or wait at the end"
+    Hooks "hooks" "hooks of threads that take time, spawn, panic, wake tasks, fork or wait at the end"
     Names "names" "a `thread_name_fn` that takes time, or panics, so that the thread is refused"
     Sets "sets" "a `LocalSet` polled with a waker that blocks, takes a lock, spawns or panics"
     Twins "twins" "two timers due at once, where the waker of one blocks until the other has fired"

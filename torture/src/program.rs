@@ -450,8 +450,7 @@ pub enum Hook {
     Naps,
     /// Once, while the runtime ends: sleeps for a while, then makes a scope and blocks for its job.
     Forks,
-    /// Of the start: a `join`. Of the stop: that, and waits for a timer and a task of its runtime, which may
-    /// have ended.
+    /// Of the stop: waits for a timer and a task of its runtime, which may have ended.
     Waits,
 }
 

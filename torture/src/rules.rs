@@ -103,9 +103,9 @@
 //!   returned (`protocols.md`, *winds down*). *Made*: `on_thread_park` and `on_thread_unpark` wake tasks some
 //!   ten times, and as often at the end. Or one call of `on_thread_park` at the end makes a scope and blocks,
 //!   announced, for its job, if another worker is free for the job. `on_thread_unpark` does not, because the
-//!   last worker calls it when jobs are refused already. `on_thread_start` calls `join`. So does
-//!   `on_thread_stop`, which then waits for a timer and a task of its own runtime. It runs when its thread is
-//!   no worker any more, so no other thread needs it, and the end of the runtime ends such a wait.
+//!   last worker calls it when jobs are refused already. `on_thread_stop` waits for a timer and a task of its
+//!   own runtime. It runs when its thread is no worker any more, so no other thread needs it, and the end of
+//!   the runtime ends such a wait.
 //!
 //! **Idle runtimes** (`stalls.md`)
 //! - R29 An idle runtime takes up what comes, however long it was idle. *Made*: pauses of 200 ms in which

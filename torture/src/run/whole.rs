@@ -10,7 +10,7 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::Duration;
 
-use runtime::parallel::{join, scope};
+use runtime::parallel::scope;
 use runtime::task::block_in_place;
 use runtime::time::sleep;
 use runtime::{Builder, Handle, Runtime};
@@ -98,15 +98,6 @@ fn fork_at_the_end(w: &Weak<World>) {
     });
 }
 
-/// Two closures, one of which may go to another thread.
-fn join_in_hook(w: &Weak<World>) {
-    let token = w.upgrade().map(|w| w.tokens.token());
-    let (a, b) = join(|| 1, move || token.map_or(2, |_token| 2));
-    if let (Some(w), true) = (w.upgrade(), a + b != 3) {
-        w.fault("a join in a hook came to something else");
-    }
-}
-
 /// Waits for a timer and for a task of the runtime whose thread ends.
 fn wait_in_hook(has_timers: bool) {
     let Ok(handle) = Handle::try_current() else { return };
@@ -154,17 +145,14 @@ fn build_program(w: &Arc<World>) -> Result<(Runtime, Reaches), Box<dyn Error>> {
                 }
             }
             Hook::Forks => fork_at_the_end(&weak),
-            Hook::Waits => join_in_hook(&weak),
+            Hook::Waits => wait_in_hook(has_timers),
         };
         let other = hook.clone();
         match program.hook {
             // A task at each sleep would never let the worker sleep.
             Some(Hook::Spawns) => builder.on_thread_start(hook).on_thread_stop(other),
             Some(Hook::Forks) => builder.on_thread_park(hook),
-            Some(Hook::Waits) => builder.on_thread_start(hook).on_thread_stop(move || {
-                other();
-                wait_in_hook(has_timers);
-            }),
+            Some(Hook::Waits) => builder.on_thread_stop(hook),
             Some(Hook::Wakes | Hook::Naps) => builder.on_thread_park(hook).on_thread_unpark(other),
             _ => builder.on_thread_start(hook.clone()).on_thread_park(hook).on_thread_unpark(other),
         };
