@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Sender, channel, sync_channel};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use runtime::parallel::{self, Mark, Scope, ScopeFifo, ThreadPool, ThreadPoolBuilder};
@@ -33,10 +34,12 @@ fn job(cx: &Cx, body: &Call) -> u64 {
     call(&cx, body)
 }
 
-/// Runs a call on the calling thread, or as a job if that thread is not one of the pool. A detached job may be
-/// run by the call that spawns it, if the pool has ended: on a thread without an index.
-fn here_or_job(cx: &Cx, body: &Call) -> u64 {
-    let is_here = cx.is_on_processor && parallel::current_thread_index().is_some();
+/// Runs a part of a call on the thread `caller` that makes the call, or as a job if that thread is not one of
+/// the pool. A job may be run by the call that makes it, if the pool has ended: on a thread without an index,
+/// from which a scope goes to another thread.
+fn here_or_job(cx: &Cx, caller: ThreadId, body: &Call) -> u64 {
+    let is_callers = std::thread::current().id() == caller;
+    let is_here = cx.is_on_processor && is_callers && parallel::current_thread_index().is_some();
     if is_here { call(cx, body) } else { job(cx, body) }
 }
 
@@ -73,9 +76,10 @@ fn run_op(cx: &Cx, this: &Call) -> u64 {
                     cx.threads(*pool).join(first, second)
                 }
                 None => {
+                    let caller = std::thread::current().id();
                     let first = || {
                         let _token = token_a;
-                        here_or_job(cx, a)
+                        here_or_job(cx, caller, a)
                     };
                     let second = || {
                         let _token = token_b;
@@ -267,12 +271,12 @@ fn scope(
         jobs.iter().for_each(|job| spawn_job(scope, jobs_cx.clone(), job.clone()));
         body()
     }
-    let jobs_cx = cx.on(on);
+    let (jobs_cx, caller) = (cx.on(on), std::thread::current().id());
     // Where the body is: at the caller's, or with the jobs.
     let body = || match (in_place, on) {
         (true, _) => call(cx, body),
         (false, Some(_)) => job(&jobs_cx, body),
-        (false, None) => here_or_job(cx, body),
+        (false, None) => here_or_job(cx, caller, body),
     };
     let lifo_op = |scope: &Scope<'_>| fill(scope, &jobs_cx, jobs, body);
     let fifo_op = |scope: &ScopeFifo<'_>| fill(scope, &jobs_cx, jobs, body);

@@ -395,9 +395,7 @@ impl Cx {
             self.w.fault(format!("[{id}], a job, begins on a thread that unwinds"));
         }
         self.seen = seen;
-        // A pool that has ended runs the job in place, perhaps on a thread of no pool. A scope there goes
-        // elsewhere.
-        self.is_on_processor = runtime::parallel::current_thread_index().is_some();
+        self.is_on_processor = true;
         self
     }
 
