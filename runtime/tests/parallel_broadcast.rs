@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use runtime::parallel::{
     self, BroadcastContext, ThreadPool, ThreadPoolBuilder, broadcast, spawn, spawn_broadcast,
 };
-use support::{panic_of, rounds, watchdog};
+use support::{joined_scope, panic_of, rounds, watchdog};
 
 fn pool(threads: usize) -> ThreadPool {
     ThreadPoolBuilder::new().num_threads(threads).build().unwrap()
@@ -88,7 +88,7 @@ fn broadcasts_run_in_the_order_of_their_calls_on_each_thread() {
 fn broadcasts_that_begin_at_once_may_wait_for_their_own_calls() {
     let _watchdog = watchdog();
     let pool = pool(4);
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in rounds(2000) {

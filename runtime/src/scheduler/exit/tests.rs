@@ -3,6 +3,7 @@ use std::time::{Duration, Instant};
 
 use super::{Exit, Lifecycle};
 use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::util::joined::joined_scope;
 
 #[test]
 fn the_shutdown_begins_once_and_slows_spawns_down() {
@@ -41,7 +42,7 @@ fn a_wait_for_the_threads_ends_when_the_last_has_left() {
     exit.enter();
     exit.leave();
     assert_eq!(exit.threads(), 1);
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         scope.spawn(|| {
             // Mostly, the other thread waits by then.
             (0..1_000).for_each(|_| thread::yield_now());

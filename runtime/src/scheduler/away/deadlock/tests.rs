@@ -14,6 +14,7 @@ use crate::scheduler::enter;
 use crate::scheduler::idle::Work;
 use crate::scheduler::injected::Injected;
 use crate::scheduler::shared::tests::{IdleJob, NoThreads};
+use crate::util::joined::joined_scope;
 
 /// The lines and workers of the marks in a report.
 type Reported = Vec<(u32, Option<usize>)>;
@@ -56,7 +57,7 @@ impl World {
 
     /// As [`mark`](Self::mark), on another thread.
     fn mark_elsewhere(&self, marked_as: MarkedAs) {
-        std::thread::scope(|scope| _ = scope.spawn(|| self.mark(marked_as)));
+        joined_scope(|scope| _ = scope.spawn(|| self.mark(marked_as)));
     }
 
     fn unmark(&self, number: u64) {
@@ -468,7 +469,7 @@ fn a_thread_is_marked_as_what_it_is() {
         assert_eq!(kinds(), [MarkedAs::BlockOn]);
     }
     assert_eq!(kinds(), []);
-    std::thread::scope(|scope| {
+    joined_scope(|scope| {
         scope.spawn(|| {
             context::become_blocking(world.runtime.ptr());
             let _entered = handle.enter();

@@ -6,6 +6,7 @@ use super::Role::{Begins, Full, Serves, Surplus};
 use super::{Away, BlockedState, Call, Role, Table};
 use crate::loom::sync::atomic::AtomicBool;
 use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::util::joined::joined_scope;
 
 const FIRST: usize = 4;
 
@@ -268,7 +269,7 @@ fn all_is_closed_when_the_last_of_all_workers_arrives_and_may_close() {
 fn a_thread_that_passes_the_lock_sees_what_its_holder_did() {
     let away = Away::new(1, 0);
     let [is_held, is_done] = [(); 2].map(|()| AtomicBool::new(false));
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         scope.spawn(|| {
             away.read(|_| {
                 is_held.store(true, Relaxed);

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicUsize;
 
 use super::{Idle, Pick, SLEEPING, Work};
 use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::util::joined::joined_scope;
 
 const NO_THREAD: Pick = Pick { unparks: None, found_none: true };
 
@@ -311,7 +312,7 @@ fn no_waiter_is_picked_by_two_threads() {
             start.wait();
         }
     };
-    std::thread::scope(|scope| {
+    joined_scope(|scope| {
         scope.spawn(|| pick(1));
         pick(0);
     });

@@ -3,6 +3,7 @@ use std::time::Instant;
 use super::*;
 use crate::driver::foreign::ForeignWakes;
 use crate::driver::io::IoDriver;
+use crate::util::joined::joined_scope;
 
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(10_000);
@@ -77,6 +78,7 @@ fn an_unpark_ends_a_sleep_on_the_token() {
         assert_eq!(parker.thread_id(), Some(sleeper.thread().id()));
         parker.unpark(&driver);
         assert!(!parker.is_asleep());
+        sleeper.join().unwrap();
     });
 }
 
@@ -84,7 +86,7 @@ fn an_unpark_ends_a_sleep_on_the_token() {
 fn an_unpark_ends_a_sleep_in_the_driver() {
     let parker = Parker::default();
     let driver = Driver::new(Some(IoDriver::new(16, None).unwrap()), None);
-    std::thread::scope(|scope| {
+    joined_scope(|scope| {
         scope.spawn(|| {
             let foreign = ForeignWakes::new();
             let mut poller = driver.try_become_poller(0).unwrap();

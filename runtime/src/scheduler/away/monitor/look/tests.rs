@@ -11,6 +11,7 @@ use crate::driver::time::TimeDriver;
 use crate::job::Tag;
 use crate::loom::sync::atomic::AtomicBool;
 use crate::scheduler::shared::tests::{IdleJob, NoThreads};
+use crate::util::joined::joined_scope;
 use crate::{Builder, task};
 
 /// Looks at a worker that is inside of `poll`, which gets a function that returns when the looks are
@@ -791,7 +792,7 @@ fn workers_in_long_polls_are_told_and_spare_workers_serve_if_all_are() {
 #[cfg(target_os = "linux")]
 fn more_spare_workers_serve_if_a_worker_computes() {
     let (runtime, is_over) = (world(0), AtomicBool::new(false));
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         let (begins, has_begun) = mpsc::channel();
         let (processor, is_over) = (runtime.processor(0), &is_over);
         scope.spawn(move || {

@@ -3,6 +3,7 @@ use std::thread;
 
 use super::*;
 use crate::loom::sync::atomic::Ordering::Relaxed;
+use crate::util::joined::joined_scope;
 use crate::util::thread_probe::ThreadProbe;
 
 /// The number of no thread: there are fewer numbers.
@@ -135,7 +136,7 @@ fn a_worker_that_had_enough_of_a_cpu_or_its_share_is_stuck() {
 #[cfg(target_os = "linux")]
 fn observed_in_wait(computes: Duration, time: Duration) -> Watched {
     let processor = awake();
-    thread::scope(|scope| {
+    joined_scope(|scope| {
         let (begins, has_begun) = mpsc::channel();
         let (goes_on, has_to_go_on) = mpsc::channel();
         let (end, has_ended) = mpsc::channel::<()>();
