@@ -511,22 +511,6 @@ fn beside_long_polls_another_worker_comes_for_two_tasks_of_a_dispatch() {
 }
 
 #[test]
-fn a_worker_that_needs_no_help_yet_asks_again_within_its_stride() {
-    let runtime = NoThreads::new(2);
-    let worker = runtime.worker(0);
-    fill_ring(&runtime, &worker, 2);
-    let rounds = || worker.rounds() + worker.rounds_put_off.get();
-    let stride = rounds();
-    worker.share_ring();
-    assert!(worker.looks_at_yields.get().is_some(), "none sleeps");
-    sleeps(&runtime, 1);
-    worker.share_ring();
-    // Nothing is known of the tasks, so two are not worth a wake.
-    assert_eq!((runtime.unparked(), worker.looks_at_yields.get()), (vec![], None));
-    assert_eq!(rounds(), stride);
-}
-
-#[test]
 fn beside_long_polls_a_worker_that_leaves_the_driver_with_tasks_has_another_take_its_place() {
     let config = Config { is_pool: false, ..Config::of_pool(2) };
     let runtime = NoThreads::of(config, Driver::new(Some(IoDriver::new(16, None).unwrap()), None));
