@@ -184,16 +184,20 @@ fn a_guard_may_be_dropped_inside_of_a_scope_and_of_a_join() {
         (0..8).map(|_| vec![1; 96]).collect()
     }
     let _watchdog = watchdog();
-    let runtime = build(1);
+    let (runtime, other) = (build(1), build(1));
     HANDLE.set(runtime.handle().clone()).unwrap();
     let enter = || HANDLE.get().unwrap().enter();
     let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-    for _ in 0..100 {
+    for round in 0..100 {
         pool.install(|| {
-            let guard = enter();
+            let (outer, guard) = (enter(), other.enter());
             in_place_scope(|s| {
-                s.spawn(|_| drop(Handle::try_current()));
+                if round % 2 == 0 {
+                    s.spawn(|_| drop(Handle::try_current()));
+                }
                 drop(guard);
+                // No scope has begun in its region, but the one around is in that.
+                drop(outer);
                 let others = others();
                 s.spawn(move |_| assert!(Handle::try_current().is_err() && others.len() == 8));
             });

@@ -150,7 +150,7 @@ fn a_future_that_is_dropped_leaves_the_line_and_its_waker() {
 #[test]
 fn one_notification_releases_one_of_the_futures_that_exist() {
     let notify = Notify::new();
-    // A broadcast to nobody, and one to a future that waits.
+    // A broadcast without a future that waits, and one with one.
     notify.notify_waiters();
     for _ in 0..2 {
         let mut waiting = pin!(notify.notified());

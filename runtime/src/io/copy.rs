@@ -166,14 +166,18 @@ where
     }
     let mut up = Way::Copying(Transfer::new(a_to_b_buf_size));
     let mut down = Way::Copying(Transfer::new(b_to_a_buf_size));
-    let mut is_down_first = true;
+    let mut is_up_first = false;
     poll_fn(|cx| {
         // By turns, because the first one may use up the budget of each poll.
-        is_down_first = !is_down_first;
-        let first_down = if is_down_first { Some(down.poll(cx, b, a)?) } else { None };
-        let up = up.poll(cx, a, b)?;
-        let down = first_down.map_or_else(|| down.poll(cx, b, a), |down| down.map(Ok))?;
-        Poll::Ready(Ok((ready!(up), ready!(down))))
+        is_up_first = !is_up_first;
+        let (mut sent, mut received) = (Poll::Pending, Poll::Pending);
+        for is_up in [is_up_first, !is_up_first] {
+            match is_up {
+                true => sent = up.poll(cx, a, b)?,
+                false => received = down.poll(cx, b, a)?,
+            }
+        }
+        Poll::Ready(Ok((ready!(sent), ready!(received))))
     })
     .await
 }
@@ -227,10 +231,7 @@ impl Transfer {
             // A stream of another crate may not spend budget, so each round spends some here.
             let coop = ready!(coop::poll_proceed(cx));
             // What was read is written before the next read, which may fail.
-            let read = match self.buffer.is_empty() {
-                true => self.poll_fill(cx, reader)?,
-                false => Poll::Ready(()),
-            };
+            let read = if self.buffer.is_empty() { self.poll_fill(cx, reader)? } else { Poll::Ready(()) };
             if !self.buffer.is_empty() {
                 let Poll::Ready(n) = poll_write_some(writer, cx, self.buffer.filled(), self.copied)? else {
                     // The copy waits for the reader, too. Else it would not notice that the reader fails.

@@ -1,9 +1,11 @@
 //! A part of a computation that can be cancelled, or that keeps unrelated work off its stacks.
 //!
 //! A region lives in the frame that began it, and that frame waits for every job that was made inside. So a
-//! job may point at its region until the job has run. A guard that enters a runtime begins a region without a
-//! frame; if it is dropped inside of a scope or a call that has begun meanwhile, its region stays ([`Held`]). Each region points to the region around it. A region
+//! job may point at its region until the job has run. Each region points to the region around it. A region
 //! knows nothing of a runtime but its address.
+//!
+//! A guard that enters a runtime begins a region without a frame. If the guard is dropped inside of a scope
+//! or a call that has begun meanwhile, its region stays ([`Held`]), and so do the regions of guards around.
 //!
 //! A thief compares the *tag* of a region before it may look at a job. A region that is not isolated has the
 //! tag of the isolated region around it, or none. A job that an external thread
@@ -288,7 +290,7 @@ impl Region {
     }
 }
 
-/// A scope or a call whose jobs refer to a region, until this is dropped.
+/// A scope or a call whose jobs refer to a region, until this is dropped; or a region that stays.
 pub struct Held(*const Region);
 
 impl Held {

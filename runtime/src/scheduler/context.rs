@@ -19,7 +19,7 @@ use std::ptr::{self, NonNull, null};
 use std::task::Waker;
 
 use crate::coop;
-use crate::job::{Region, Tag};
+use crate::job::{Held, Region, Tag};
 use crate::loom::thread_cell;
 use crate::scheduler::{OwnJobs, Shared, Worker};
 use crate::util::{surroundings, unwind};
@@ -106,8 +106,11 @@ impl Entered {
         });
         if !is_free {
             // A guard is dropped out of order, inside of a call that comes back to this region, or whose jobs
-            // refer to it. The region stays, and names the same runtime as the region around.
+            // refer to it. The region stays, and names the same runtime as the region around, which stays with
+            // it if it is a guard's, too.
             Box::leak(self.region).forget_current();
+            // SAFETY: (1) the region around is live: its guard leaves a region that is held.
+            std::mem::forget(unsafe { Held::new(self.outer.0) });
         }
     }
 }
