@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -12,7 +13,7 @@ use std::thread;
 
 use parking_lot::Mutex;
 use runtime::task::JoinHandle;
-use support::{DropToken, Drops, build, until, watchdog};
+use support::{DropToken, Drops, KINDS, build, builder, until, watchdog};
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Panics {
@@ -318,6 +319,49 @@ fn live_all(workers: usize) {
     for life in lives(workers) {
         let result = std::panic::catch_unwind(|| live(life));
         assert!(result.is_ok(), "{life:?}");
+    }
+}
+
+/// Its destructor keeps two wakers of its own task, and drops one.
+struct WakesItself {
+    own: Waker,
+    kept: Arc<Mutex<Vec<Waker>>>,
+}
+
+impl Drop for WakesItself {
+    fn drop(&mut self) {
+        self.kept.lock().extend([self.own.clone(), self.own.clone()]);
+    }
+}
+
+/// The handle is dropped inside of another task's poll. The wakers count until the last one is dropped, and
+/// then the runtime's memory is freed, with its hooks.
+#[test]
+fn the_destructor_of_an_output_may_clone_and_drop_wakers_of_its_task() {
+    let _watchdog = watchdog();
+    for workers in KINDS {
+        for keeps in [true, false] {
+            let (alive, kept) = (Arc::new(()), Arc::new(Mutex::new(Vec::new())));
+            let (seen, keeper) = (alive.clone(), kept.clone());
+            let runtime = builder(workers).on_thread_stop(move || _ = &seen).build().unwrap();
+            let drops = async move {
+                let task = runtime::spawn(poll_fn(move |cx| {
+                    let own = cx.waker().clone();
+                    let output = keeps.then(|| WakesItself { own: own.clone(), kept: keeper.clone() });
+                    Poll::Ready((own, output))
+                }));
+                while !task.is_finished() {
+                    runtime::task::yield_now().await;
+                }
+                drop(task);
+            };
+            runtime.block_on(runtime.spawn(drops)).unwrap();
+            assert_eq!(kept.lock().len(), if keeps { 2 } else { 0 });
+            kept.lock().iter().for_each(Waker::wake_by_ref);
+            kept.lock().clear();
+            drop(runtime);
+            assert_eq!(Arc::strong_count(&alive), 1, "the runtime's memory is kept");
+        }
     }
 }
 

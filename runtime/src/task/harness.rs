@@ -209,6 +209,8 @@ unsafe fn finish<F: Future + 'static, S: Schedule>(
             (&raw mut *stage::<F>(header)).write(Stage::Finished(result));
         } else if std::mem::needs_drop::<F::Output>() || result.is_err() {
             discard(header, result);
+            // The destructor may have taken references.
+            now = state.load();
         } else {
             // The output needs no drop.
             std::mem::forget(result);
@@ -299,17 +301,36 @@ unsafe fn take_failure<F: Future>(header: NonNull<Header>) -> JoinError {
     }
 }
 
-/// Drops the output if the handle has not taken it.
+/// Drops the output before `DONE`, if the handle has not taken it.
 ///
 /// # Safety
 /// 1. and 2. of [`take_output`].
-pub(super) unsafe fn drop_output<F: Future>(header: NonNull<Header>) {
+unsafe fn drop_output<F: Future>(header: NonNull<Header>) {
     // SAFETY: as in `take_output`.
     unsafe {
-        // Mostly the handle has taken it.
         if !matches!(stage::<F>(header), Stage::Consumed) {
             drop_output_that_is_there::<F>(header);
         }
+    }
+}
+
+/// Drops the output of a task that is `DONE`, for its handle, if that has not taken it. Wakers of the task that the destructor clones or
+/// drops use a reserve that begins and ends here, because the task's has ended.
+///
+/// # Safety
+/// 1. and 2. of [`take_output`].
+pub(super) unsafe fn drop_output_after_end<F: Future>(header: NonNull<Header>) {
+    // SAFETY: `stage` and `drop_output_that_is_there`: (1), (2). `begin_again`, `count`: (1) the caller is the handle, by (2). The
+    // handle's reference keeps the cell.
+    unsafe {
+        // Mostly the handle has taken it.
+        if matches!(stage::<F>(header), Stage::Consumed) {
+            return;
+        }
+        let Header { state, reserved, .. } = header.as_ref();
+        reserved.begin_again();
+        drop_output_that_is_there::<F>(header);
+        state.drop_references(reserved.count());
     }
 }
 

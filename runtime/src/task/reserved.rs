@@ -15,6 +15,10 @@
 //! **Access**: only by the thread whose record (`coop.rs`) names the task as the one being polled, because
 //! that thread owns `SCHEDULED`; besides, the completer, which owns `SCHEDULED` up to `DONE`. The reserve
 //! passes from one owner to the next like the future.
+//!
+//! The handle may drop the output of a task that is `DONE`, as a part of a poll that names this task. For
+//! that it begins a reserve of its own, which is empty, and ends it behind the destructor. No other thread is
+//! polling the task any more, and the handle's own reference keeps the cell.
 
 use super::state::State;
 use crate::loom::RESERVED_REFERENCES;
@@ -64,10 +68,19 @@ impl Reserved {
         })
     }
 
-    /// The number of references, for the completer to give up.
+    /// Begins an empty reserve, after the task's has ended.
     ///
     /// # Safety
-    /// As [`take`](Self::take).
+    /// 1. The caller is the handle of a task that is `DONE`, and may drop the output.
+    pub unsafe fn begin_again(&self) {
+        // SAFETY: by (1) no other thread touches the reserve.
+        self.0.with_mut(|reserve| unsafe { *reserve = 0 });
+    }
+
+    /// The number of references, for the completer to give up, or the handle.
+    ///
+    /// # Safety
+    /// As [`take`](Self::take), or as [`begin_again`](Self::begin_again).
     #[inline]
     pub unsafe fn count(&self) -> usize {
         // SAFETY: by (1) the reserve is the caller's.

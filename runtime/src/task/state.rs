@@ -260,6 +260,15 @@ impl State {
         }
     }
 
+    /// Drops `count` references; the caller has one more.
+    pub fn drop_references(&self, count: usize) {
+        if count > 0 {
+            // AcqRel: as in `drop_reference`.
+            let before = self.0.fetch_sub(count * REFERENCE, AcqRel);
+            debug_assert!(before / REFERENCE > count, "the caller's own reference stays");
+        }
+    }
+
     /// Drops a reference. Returns true if it was the last; then the caller frees the cell.
     #[inline]
     pub fn drop_reference(&self) -> bool {

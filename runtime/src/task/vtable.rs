@@ -31,7 +31,7 @@ impl<F: Future + 'static, S: Schedule> Tables<F, S> {
         hurry: hurry::<S>,
         wake: wake::<S>,
         take_output: harness::take_output::<F>,
-        drop_output: harness::drop_output::<F>,
+        drop_output: harness::drop_output_after_end::<F>,
         free: free::<F, S>,
     };
 }
