@@ -210,6 +210,56 @@ fn a_runtime_dropped_while_another_thread_stops_driving_drops_its_tasks() {
     }
 }
 
+/// The destructor needs what comes behind the other thread's `block_on`, so it must not run on its stack.
+#[test]
+fn a_destructor_at_the_end_may_wait_for_the_thread_that_drives() {
+    let _watchdog = watchdog();
+    for is_ready in [true, false] {
+        let runtime = build(0);
+        let (end, ended) = mpsc::channel::<()>();
+        let waits = OnDrop(Some(ended));
+        let (begin, begun) = mpsc::channel();
+        let go = Signal::default();
+        let told = go.clone();
+        runtime.spawn(async move {
+            let _waits = waits;
+            std::future::pending::<()>().await;
+        });
+        // Its poll holds up the driving thread until the shutdown has begun.
+        let handle = runtime.handle().clone();
+        runtime.spawn(async move {
+            begin.send(()).unwrap();
+            until("the shutdown has begun", || handle.spawn(async {}).is_finished());
+            if is_ready {
+                told.give();
+            }
+        });
+        let handle = runtime.handle().clone();
+        let late = go.clone();
+        let other = thread::spawn(move || {
+            handle.block_on(go.wait());
+            drop(end);
+        });
+        begun.recv().unwrap();
+        let dropper = thread::spawn(move || drop(runtime));
+        if !is_ready {
+            // The call goes on after the shutdown, and ends when told to.
+            late.give();
+        }
+        other.join().unwrap();
+        dropper.join().unwrap();
+    }
+}
+
+/// Waits for the end of a channel when it is dropped.
+struct OnDrop(Option<mpsc::Receiver<()>>);
+
+impl Drop for OnDrop {
+    fn drop(&mut self) {
+        _ = self.0.take().unwrap().recv();
+    }
+}
+
 #[test]
 fn a_nested_block_on_learns_that_the_runtime_was_dropped() {
     let _watchdog = watchdog();

@@ -581,6 +581,30 @@ fn the_destructor_of_a_closure_that_is_not_run_may_wait_for_a_task() {
     }
 }
 
+/// The closure waits for the end of the task that ends the runtime.
+#[test]
+fn the_destructor_of_a_closure_that_is_not_run_may_wait_for_the_task_that_ends_the_runtime() {
+    let _watchdog = watchdog();
+    for workers in KINDS {
+        let runtime = builder(workers).max_blocking_threads(1).build().unwrap();
+        let handle = runtime.handle().clone();
+        let ((begin, begun), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
+        runtime.spawn_blocking(move || {
+            begin.send(()).unwrap();
+            _ = released.recv();
+        });
+        begun.recv_timeout(LIMIT).unwrap();
+        let (end, ended) = mpsc::channel::<()>();
+        let waits = OnDrop(move || _ = ended.recv());
+        runtime.spawn_blocking(move || drop(waits));
+        let task = handle.spawn(async move {
+            let _end = (end, release);
+            drop(runtime);
+        });
+        _ = handle.block_on(task);
+    }
+}
+
 #[test]
 fn the_destructor_of_a_task_may_wait_for_a_closure_that_is_not_run() {
     let _watchdog = watchdog();

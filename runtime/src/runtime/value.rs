@@ -183,7 +183,8 @@ impl Runtime {
     /// by then: each task with the line that spawned it.
     ///
     /// A `current_thread` runtime has threads for blocking closures only. If another thread drives its tasks
-    /// in a `block_on`, this neither waits for them nor reports them.
+    /// in a `block_on`, this waits for that thread, but not while it polls the future of that `block_on`. It
+    /// does not report these tasks.
     ///
     /// # Examples
     /// ```
@@ -222,12 +223,12 @@ impl Runtime {
         }
         let shared = self.handle.shared();
         let exit = shared.lifecycle.exit();
+        context::expose_child_jobs();
         match self.handle.runtime_flavor() {
-            Flavor::CurrentThread => current_thread::shutdown(self.handle.reference()),
+            Flavor::CurrentThread => current_thread::shutdown(self.handle.reference(), limit),
             Flavor::MultiThread => shared.begin_shutdown(),
         }
         let workers = std::mem::take(&mut self.workers);
-        context::expose_child_jobs();
         if exit.wait(limit) {
             // Each thread has done its last work for the runtime, so the join is short.
             workers.into_iter().for_each(|worker| _ = worker.join());

@@ -1,7 +1,12 @@
 //! The right to drive a `current_thread` runtime, and the callers that wait for it; see `current_thread.rs`.
 
+use std::mem;
+use std::time::{Duration, Instant};
+
 use crate::config::RngSeed;
-use crate::loom::sync::Mutex;
+use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use crate::loom::sync::atomic::{AtomicBool, fence};
+use crate::loom::sync::{Condvar, Mutex, MutexGuard};
 use crate::loom::thread::{self, Thread};
 use crate::util::rand::{self, Seeded};
 
@@ -9,6 +14,29 @@ use crate::util::rand::{self, Seeded};
 #[derive(Debug, Default)]
 pub struct Core {
     pub(super) state: Mutex<CoreState>,
+    /// Whether the thread that has the core is in the poll of its own future.
+    is_in_own_poll: AtomicBool,
+    /// The core was given to the thread that ends the runtime.
+    given: Condvar,
+}
+
+/// Whether a thread waits for the core to end the runtime.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Ender {
+    #[default]
+    None,
+    Waits,
+    /// The core is its own now.
+    HasCore,
+}
+
+/// See [`Core::begin_own_poll`].
+pub(super) struct OwnPoll<'a>(&'a AtomicBool);
+
+impl Drop for OwnPoll<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Release);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -21,6 +49,7 @@ pub(super) struct CoreState {
     /// The numbers and threads of the `block_on` calls that are about to park, because they do not have the
     /// core.
     pub(super) waiters: Vec<(u64, Thread)>,
+    ender: Ender,
     /// The next waiter's number.
     next_waiter: u64,
     /// The seeds that calls of `block_on` have taken; see `Builder::rng_seed`.
@@ -53,6 +82,56 @@ impl Core {
         let is_free = state.is_free();
         state.is_taken |= is_free;
         is_free
+    }
+
+    /// Marks the thread that has the core, until the result is dropped. Afterwards that thread looks whether
+    /// the shutdown has begun.
+    pub(super) fn begin_own_poll(&self) -> OwnPoll<'_> {
+        // Relaxed, and a fence: its partner is `CloseFence`; see `current_thread.rs`.
+        self.is_in_own_poll.store(true, Relaxed);
+        fence(SeqCst);
+        OwnPoll(&self.is_in_own_poll)
+    }
+
+    /// Takes the core for the thread that ends the runtime, which has begun the shutdown. Waits for the
+    /// thread that has the core, at most for `limit`, unless that thread is in the poll of its own future.
+    /// Returns false if it was not to be had.
+    pub(super) fn take_to_end(&self, limit: Option<Duration>) -> bool {
+        let mut state = self.state.lock();
+        if state.is_free() {
+            state.is_taken = true;
+            return true;
+        }
+        if state.is_finished || self.is_in_own_poll.load(Acquire) {
+            return false;
+        }
+        // `EndWaits`.
+        state.ender = Ender::Waits;
+        self.await_core(&mut state, limit);
+        mem::take(&mut state.ender) == Ender::HasCore
+    }
+
+    fn await_core(&self, state: &mut MutexGuard<'_, CoreState>, limit: Option<Duration>) {
+        // A limit beyond the clock's range counts as no limit.
+        let deadline = limit.and_then(|limit| Instant::now().checked_add(limit));
+        while state.ender == Ender::Waits {
+            match deadline {
+                None => self.given.wait(state),
+                Some(deadline) if self.given.wait_until(state, deadline).timed_out() => break,
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// Gives the core of the calling thread to the thread that ends the runtime. Returns false if none waits.
+    pub(super) fn give_to_end(&self, state: &mut CoreState) -> bool {
+        let waits = state.ender == Ender::Waits;
+        if waits {
+            // `EndGiven`.
+            state.ender = Ender::HasCore;
+            self.given.notify_one();
+        }
+        waits
     }
 
     /// Makes the caller a waiter until the result is dropped, if the core cannot be taken. A thread that puts

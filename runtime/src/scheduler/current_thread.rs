@@ -21,6 +21,16 @@
 //! a destructor may wait for the end of another task, but not for one whose destructor waits, too: that one
 //! may be further down on the stack.
 //!
+//! That stack is the one of the thread that ends the runtime. If another thread drives the runtime at that
+//! time, the ending thread waits for the core (`EndWaits`), and the driving thread hands it over when it
+//! would put it down (`EndGiven`). So a destructor may wait for what the frames below a `block_on` still have
+//! to do. The ending thread does not wait if it must not (`shutdown_background`, or a drop inside of a
+//! runtime), or if the driving thread is in the poll of its own future, which may wait for the ending thread.
+//! Then the destructors run on the stack of the driving thread. `OwnPoll`, a fence and the look whether the
+//! shutdown has begun come one after the other, and so do `BeginShutdown`, its fence (`CloseFence`) and the
+//! look for `OwnPoll`. So either the ending thread sees `OwnPoll`, or the driving thread
+//! sees the shutdown and does not poll its future before it has put the core down.
+//!
 //! **The core is not left unused.** One lock guards both steps of giving it back: putting the core down, and
 //! unparking a waiter. A caller of `block_on` looks for the core under that lock when it becomes a waiter,
 //! after the poll of its future. So a waiter that is unparked comes at once: it is in no poll, which may
@@ -33,6 +43,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::task::{Context, Wake, Waker};
+use std::time::Duration;
 
 use super::belonging::outside_of_computations;
 use super::enter;
@@ -76,16 +87,22 @@ pub fn end_by_panic(shared: &Shared) {
     shared.begin_shutdown();
 }
 
-/// Ends the runtime: at once if no thread drives it, else when the driving thread notices.
-pub fn shutdown(handle: &Reference) {
+/// Ends the runtime: at once if no thread drives it, else when the driving thread notices. `limit`: how long
+/// the caller waits for that thread.
+pub fn shutdown(handle: &Reference, limit: Option<Duration>) {
     let shared = handle.shared();
     let closures = shared.begin_shutdown_keeping_closures();
-    if shared.core.try_take() {
-        // SAFETY: (1) we have just taken the core. (2) `handle` is borrowed, and keeps the state.
-        shared.drop_closures_beside(closures, || drop(unsafe { Taken::new(handle.shared_ptr()) }));
-    } else {
-        shared.drop_closures(closures);
+    if context::with_worker_of(handle.shared_ptr(), |own| own.is_some()) {
+        // The calling thread drives. It ends the runtime when it returns from its `block_on`.
+        return shared.drop_closures(closures);
     }
+    let end = || {
+        if shared.core.take_to_end(limit) {
+            // SAFETY: (1) we have just taken the core. (2) `handle` is borrowed, and keeps the state.
+            drop(unsafe { Taken::new(handle.shared_ptr()) });
+        }
+    };
+    shared.drop_closures_beside(closures, end);
 }
 
 /// The core, taken by this thread; put down when dropped.
@@ -115,14 +132,18 @@ impl Drop for Taken {
         // Under the lock: the thread that begins the shutdown looks there afterwards whether the core is
         // taken.
         if shared.lifecycle.has_begun() && !state.is_finished {
+            if shared.core.give_to_end(&mut state) {
+                return;
+            }
             drop(state);
             let drain =
                 || outside_of_computations(|| enter::enter_worker(&self.worker, || self.worker.drain()));
             // SAFETY: (1) the caller's handle keeps the state.
             unsafe { context::enter_runtime(self.worker.shared_ptr(), drain) };
             // SAFETY: (1) `running` counts the builder for this worker. This happens once: the core is put
-            // down only after `is_finished` is set, and then no thread takes it. The caller's handle keeps
-            // the state valid afterwards. (2) `enter_worker` has ended.
+            // down only after `is_finished` is set, and then no thread takes it; and it is handed over only
+            // before this. The caller's handle keeps the state valid afterwards. (2) `enter_worker` has
+            // ended.
             unsafe { Shared::leave(self.worker.shared_ptr(), self.worker.take_references()) };
             state = shared.core.state.lock();
             state.is_finished = true;
@@ -189,6 +210,32 @@ impl RootFuture<'_> {
             && coop::with_budget(|| self.future.poll(&mut Context::from_waker(&self.waker))).is_ready()
     }
 
+    /// As [`poll`](Self::poll), for a thread that has the core and is in no other poll. Returns `None` if the
+    /// shutdown has begun: the core has to be put down first.
+    fn poll_own(&mut self, shared: &Shared) -> Option<bool> {
+        // `OwnPoll`.
+        let _polling = shared.core.begin_own_poll();
+        (!shared.lifecycle.has_begun()).then(|| self.poll())
+    }
+
+    /// As [`poll`](Self::poll), for a call inside of another one, or of a task.
+    ///
+    /// # Panics
+    /// If the runtime was ended by the panic of a task.
+    fn poll_nested(&mut self, shared: &Shared) -> bool {
+        let check_panicked = |must_end| {
+            if shared.lifecycle.has_begun() {
+                shared.core.check_panicked(must_end);
+            }
+        };
+        check_panicked(false);
+        let is_ready = self.poll();
+        if !is_ready {
+            check_panicked(true);
+        }
+        is_ready
+    }
+
     /// Waits for the future, and drives the runtime whenever no other thread does.
     fn wait(&mut self, shared: NonNull<Shared>) {
         // SAFETY: the root holds a handle.
@@ -234,27 +281,20 @@ impl RootFuture<'_> {
         let _driving = Driving(self.root.clone());
         let mut is_over = false;
         loop {
-            if worker.shared().lifecycle.has_begun() {
-                let core = &worker.shared().core;
-                match is_nested {
-                    true => core.check_panicked(false),
-                    // The caller panics, once the tasks have ended.
-                    false if core.state.lock().has_panicked => return false,
-                    false => {}
+            if is_nested {
+                if self.poll_nested(worker.shared()) {
+                    return true;
                 }
-            }
-            if self.poll() {
-                return true;
-            }
-            if is_nested && worker.shared().lifecycle.has_begun() {
-                worker.shared().core.check_panicked(true);
-            }
-            if !is_over && worker.shared().lifecycle.has_begun() {
-                if !is_nested {
-                    return false;
+                if !is_over && worker.shared().lifecycle.has_begun() {
+                    is_over = true;
+                    worker.queue_idle();
                 }
-                is_over = true;
-                worker.queue_idle();
+            } else {
+                match self.poll_own(worker.shared()) {
+                    None => return false,
+                    Some(true) => return true,
+                    Some(false) => {}
+                }
             }
             // The tasks do not see the context that the frames below have set up.
             let run_tasks = || outside_of_computations(|| self.run_tasks(worker, is_over));

@@ -146,8 +146,9 @@ impl Shared {
             return;
         }
         let drop_all = self.dropping(closures);
-        // The only worker has to cancel the tasks.
-        let is_needed = self.is_current_thread() && context::with_worker_of(self.ptr(), |own| own.is_some());
+        // A worker is needed: destructors may wait for the task that it is in, for those in its table, or, in
+        // a `current_thread` runtime, for all.
+        let is_needed = context::with_worker_of(self.ptr(), |own| own.is_some());
         let here = drop_all();
         if !is_needed || self.run_apart(move |_| drop_all()()).is_err() {
             here();
