@@ -353,7 +353,8 @@ fn splits_work_in_destructors_while_it_unwinds() {
     }
 }
 
-/// Another worker runs a half of that work. If it ended there by the cancellation, this stack could not go on.
+/// Another worker runs a half of that work. If it ended there by the cancellation, this stack could not go
+/// on.
 #[test]
 fn work_of_destructors_is_not_cut_short_on_another_worker() {
     fn tree(depth: u32) -> u32 {
@@ -376,17 +377,68 @@ fn work_of_destructors_is_not_cut_short_on_another_worker() {
             self.0.fetch_add(leaves as usize, SeqCst);
         }
     }
+    /// Ends at a split point that comes in the middle of a publish budget, of a pool that is not asked to
+    /// end it.
+    fn split_within_a_budget() {
+        loop {
+            parallel::join(|| (), || ());
+            parallel::scope(|_| ());
+        }
+    }
     let _watchdog = watchdog();
-    for _ in 0..20 {
+    let pool = parallel::ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    let pool = Arc::new(pool);
+    for round in 0..40 {
         let runtime = build(2);
         let leaves = Arc::new(AtomicUsize::new(0));
         let splits = Splits(leaves.clone());
-        let error = cancelled(&runtime, move || {
-            let _splits = splits;
-            split();
+        let pool = pool.clone();
+        let error = cancelled(&runtime, move || match round % 2 {
+            0 => {
+                let _splits = splits;
+                split();
+            }
+            _ => pool.install(|| {
+                let _splits = splits;
+                split_within_a_budget();
+            }),
         });
         assert!(error.unwrap_err().is_cancelled());
         assert_eq!(leaves.load(SeqCst), 256);
+    }
+}
+
+/// The computation is cancelled while it unwinds from a panic, with a publish budget that is left.
+#[test]
+fn work_of_destructors_after_a_panic_is_not_cut_short_on_another_worker() {
+    struct Splits(Arc<Gate>, Arc<Gate>);
+    impl Drop for Splits {
+        fn drop(&mut self) {
+            let begun = Gate::default();
+            let first = || task::block_in_place(|| begun.wait());
+            let second = || {
+                begun.open();
+                self.0.open();
+                self.1.wait();
+                (0..1000).for_each(|_| _ = parallel::join(|| (), || ()));
+            };
+            parallel::join(first, second);
+        }
+    }
+    let _watchdog = watchdog();
+    for _ in 0..20 {
+        let runtime = build(2);
+        let [unwinds, is_cancelled] = [(); 2].map(|()| Arc::new(Gate::default()));
+        let splits = Splits(unwinds.clone(), is_cancelled.clone());
+        let computed = runtime.compute(move || {
+            let _splits = splits;
+            (0..1000).for_each(|_| _ = parallel::join(|| (), || ()));
+            std::panic::resume_unwind(Box::new(()));
+        });
+        unwinds.wait();
+        drop(computed);
+        is_cancelled.open();
+        drop(runtime);
     }
 }
 

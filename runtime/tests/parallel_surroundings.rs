@@ -16,7 +16,7 @@ use runtime::runtime::EnterGuard;
 use runtime::sync::oneshot;
 use runtime::task::block_in_place;
 use runtime::{Builder, Handle, Runtime};
-use support::watchdog;
+use support::{until, watchdog};
 
 runtime::task_local! {
     static NUMBER: u32;
@@ -218,6 +218,97 @@ fn a_guard_may_be_dropped_inside_of_a_scope_and_of_a_join() {
             block_in_place(|| join(first, second));
         });
     }
+}
+
+#[test]
+fn a_guard_may_outlive_the_call_in_which_it_was_made() {
+    thread_local! {
+        static GUARD: Cell<Option<EnterGuard<'static>>> = const { Cell::new(None) };
+    }
+    static HANDLE: OnceLock<Handle> = OnceLock::new();
+    static OTHER: OnceLock<Handle> = OnceLock::new();
+    let _watchdog = watchdog();
+    let (runtime, other) = (build(1), build(1));
+    HANDLE.set(runtime.handle().clone()).unwrap();
+    OTHER.set(other.handle().clone()).unwrap();
+    let enter = || GUARD.set(Some(HANDLE.get().unwrap().enter()));
+    let leave = || drop(GUARD.take());
+    let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let _entered = other.enter();
+    for _ in 0..20 {
+        pool.install(enter);
+        pool.install(leave);
+        pool.install(|| {
+            isolated(enter);
+            let _frames = std::hint::black_box([1_u8; 512]);
+            leave();
+            assert!(is_current(other.handle()));
+            join(|| isolated(enter), leave);
+            // A scope in a region of a guard, and a guard inside of a job of that scope.
+            let outer = HANDLE.get().unwrap().enter();
+            isolated(|| scope(|scope| scope.spawn(|_| GUARD.set(Some(OTHER.get().unwrap().enter())))));
+            drop(outer);
+            leave();
+        });
+        assert!(is_current(other.handle()));
+    }
+}
+
+/// The guard is dropped where as many halves wait as when it was made; but these are others, which were made
+/// in its region.
+#[test]
+fn a_guard_may_be_dropped_inside_of_a_later_join_as_deep_as_the_one_that_made_it() {
+    thread_local! {
+        static GUARD: Cell<Option<EnterGuard<'static>>> = const { Cell::new(None) };
+    }
+    static HANDLE: OnceLock<Handle> = OnceLock::new();
+    let _watchdog = watchdog();
+    let runtime = build(1);
+    HANDLE.set(runtime.handle().clone()).unwrap();
+    let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    for _ in 0..100 {
+        pool.install(|| {
+            let enter = || GUARD.set(Some(HANDLE.get().unwrap().enter()));
+            join(|| join(enter, || ()), || ());
+            let stolen = AtomicBool::new(false);
+            let leave = || {
+                drop(GUARD.take());
+                let _others: Vec<Vec<u8>> = (0..8).map(|_| vec![1; 96]).collect();
+                block_in_place(|| {
+                    while !stolen.load(SeqCst) {
+                        thread::yield_now();
+                    }
+                });
+            };
+            let second = || {
+                drop(Handle::try_current());
+                stolen.store(true, SeqCst);
+            };
+            join(|| join(leave, || ()), second);
+        });
+    }
+}
+
+/// In a long computation.
+#[test]
+fn guards_keep_no_runtime_beyond_the_computation() {
+    let _watchdog = watchdog();
+    let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let token = Arc::new(());
+    let runtime = || {
+        let token = token.clone();
+        Builder::new_multi_thread().worker_threads(1).on_thread_stop(move || _ = &token).build().unwrap()
+    };
+    let enter = |runtime: &Runtime| {
+        let _entered = runtime.enter();
+        scope(|scope| scope.spawn(|_| assert!(is_current(runtime.handle()))));
+    };
+    pool.install(|| {
+        let _entered = runtime().enter();
+        join(|| (0..3).for_each(|_| enter(&runtime())), || ());
+    });
+    pool.install(|| ());
+    until("the runtimes are freed", || Arc::strong_count(&token) == 1);
 }
 
 #[test]

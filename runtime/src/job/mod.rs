@@ -18,5 +18,5 @@ pub use count::CountLatch;
 pub use heap::{HeapJob, JobFifo, Memory, Spot};
 pub use job_ref::{JobHeader, JobRef};
 pub use latch::{CoreLatch, CrossLatch, Latch, Owner, SpinLatch, ThreadLatch};
-pub use region::{Held, Question, Region, Tag};
+pub use region::{Question, Region, Tag};
 pub use stack::StackJob;

@@ -4,8 +4,8 @@
 //! job may point at its region until the job has run. Each region points to the region around it. A region
 //! knows nothing of a runtime but its address.
 //!
-//! A guard that enters a runtime begins a region without a frame. If the guard is dropped inside of a scope
-//! or a call that has begun meanwhile, its region stays ([`Held`]), and so do the regions of guards around.
+//! A guard that enters a runtime begins a region without a frame. So its region notes whether jobs may refer
+//! to it ([`Region::mark_used`]). If they may, it stays when the guard is dropped (`scheduler/jobs/kept.rs`).
 //!
 //! A thief compares the *tag* of a region before it may look at a job. A region that is not isolated has the
 //! tag of the isolated region around it, or none. A job that an external thread
@@ -13,11 +13,11 @@
 //! thread.
 
 use std::fmt;
-use std::ptr::{NonNull, null};
+use std::ptr::{self, NonNull, null};
 
 use crate::loom::sync::Mutex;
 use crate::loom::sync::atomic::Ordering::{Acquire, Relaxed};
-use crate::loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
+use crate::loom::sync::atomic::{AtomicBool, AtomicPtr};
 use crate::task::Header;
 use crate::util::unwind::Payload;
 
@@ -136,10 +136,10 @@ enum Kind {
     Isolated,
     /// A part in which another runtime is current.
     Entered {
-        /// This one, or none. After [`forget_current`](Region::forget_current) it is [`FORGOTTEN`].
+        /// This one, or none. If it is [`FORGOTTEN`], that of the outer region.
         current: AtomicPtr<()>,
-        /// The number of [`Held`], if the region may end before the frames inside of it.
-        holders: Option<AtomicUsize>,
+        /// Whether jobs may refer to the region, or did.
+        is_used: AtomicBool,
     },
 }
 
@@ -177,34 +177,29 @@ impl Region {
     /// 1. `parent` is null, or outlives the region.
     pub unsafe fn entered(parent: *const Region, tag: Tag, current: Option<NonNull<()>>) -> Self {
         let current = AtomicPtr::new(current.map_or(std::ptr::null_mut(), NonNull::as_ptr));
-        Self { parent, kind: Kind::Entered { current, holders: None }, tag, panic: Mutex::new(None) }
+        let kind = Kind::Entered { current, is_used: AtomicBool::new(false) };
+        Self { parent, kind, tag, panic: Mutex::new(None) }
     }
 
-    /// As [`entered`](Self::entered), for a guard, which may be dropped inside of a frame that began in the
-    /// region.
+    /// A job of `region` (null: of none) becomes known to other threads, or a scope or call begins there
+    /// whose jobs will.
     ///
     /// # Safety
-    /// 1. As for `entered`.
-    pub unsafe fn entered_by_guard(parent: *const Region, tag: Tag, current: NonNull<()>) -> Self {
+    /// 1. `region` is null, or live until this returns.
+    #[inline]
+    pub unsafe fn mark_used(region: *const Self) {
         // SAFETY: (1).
-        let mut region = unsafe { Self::entered(parent, tag, Some(current)) };
-        if let Kind::Entered { holders, .. } = &mut region.kind {
-            *holders = Some(AtomicUsize::new(0));
-        }
-        region
-    }
-
-    fn holders(&self) -> Option<&AtomicUsize> {
-        match &self.kind {
-            Kind::Entered { holders, .. } => holders.as_ref(),
-            Kind::Cancellable(_) | Kind::Isolated => None,
+        if let Some(Self { kind: Kind::Entered { is_used, .. }, .. }) = unsafe { region.as_ref() } {
+            // Relaxed: the thread that reads it made the region current. Another thread that works in the
+            // region runs a job of it, and the region was marked before that.
+            is_used.store(true, Relaxed);
         }
     }
 
-    /// Whether a frame of this thread, or a job that such a frame waits for, may refer to the region.
-    pub fn is_held(&self) -> bool {
-        // Relaxed: the frames of this thread count on this thread.
-        self.holders().is_some_and(|holders| holders.load(Relaxed) > 0)
+    /// Whether the region was marked by [`mark_used`](Self::mark_used).
+    pub fn is_used(&self) -> bool {
+        // Relaxed: see there.
+        matches!(&self.kind, Kind::Entered { is_used, .. } if is_used.load(Relaxed))
     }
 
     /// The runtime that is current for the jobs of `region` (null: of none).
@@ -215,8 +210,8 @@ impl Region {
         // SAFETY: (1).
         let mut regions = unsafe { region.as_ref() }.into_iter().flat_map(Self::chain);
         let current = regions.find_map(|region| match &region.kind {
-            // Relaxed: the first write came before the region was handed over. Of the second write, either
-            // value will do.
+            // Relaxed: the first write came before the region was handed over. Of later writes, either value
+            // will do.
             Kind::Entered { current, .. } => {
                 Some(current.load(Relaxed)).filter(|&current| current != FORGOTTEN)
             }
@@ -225,12 +220,18 @@ impl Region {
         current.map_or(Current::OfThread, |current| Current::Is(NonNull::new(current)))
     }
 
-    /// If this is an [entered](Self::entered) region, the runtime of the outer region is current from now on.
-    pub fn forget_current(&self) {
+    /// If this is an [entered](Self::entered) region, `runtime` is current there from now on; if it is
+    /// `None`, the runtime of the outer region.
+    pub fn set_current(&self, runtime: Option<NonNull<()>>) {
         if let Kind::Entered { current, .. } = &self.kind {
             // Relaxed: see `current_of`.
-            current.store(FORGOTTEN, Relaxed);
+            current.store(runtime.map_or(FORGOTTEN, NonNull::as_ptr), Relaxed);
         }
+    }
+
+    /// Whether this is a part with `tag` of the computation in `parent`.
+    pub fn is_part_of(&self, parent: *const Self, tag: Tag) -> bool {
+        ptr::eq(self.parent, parent) && self.tag == tag
     }
 
     fn question(&self) -> Option<&Question> {
@@ -287,34 +288,6 @@ impl Region {
 
     pub fn take_panic(&self) -> Option<Payload> {
         self.panic.lock().take()
-    }
-}
-
-/// A scope or a call whose jobs refer to a region, until this is dropped; or a region that stays.
-pub struct Held(*const Region);
-
-impl Held {
-    /// # Safety
-    /// 1. `region` is null, or live until the result is dropped. It stays live while
-    ///    [`is_held`](Region::is_held).
-    #[inline]
-    pub unsafe fn new(region: *const Region) -> Self {
-        // SAFETY: (1).
-        if let Some(holders) = unsafe { region.as_ref() }.and_then(Region::holders) {
-            // Relaxed: see `is_held`.
-            holders.fetch_add(1, Relaxed);
-        }
-        Self(region)
-    }
-}
-
-impl Drop for Held {
-    #[inline]
-    fn drop(&mut self) {
-        // SAFETY: by duty 1 of `new`.
-        if let Some(holders) = unsafe { self.0.as_ref() }.and_then(Region::holders) {
-            holders.fetch_sub(1, Relaxed);
-        }
     }
 }
 

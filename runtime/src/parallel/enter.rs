@@ -27,7 +27,7 @@ use std::ptr::NonNull;
 use super::global;
 use super::pool::ThreadPool;
 use crate::job::region::Current;
-use crate::job::{CoreLatch, CrossLatch, Held, Latch, Region, SpinLatch, StackJob, Tag, ThreadLatch};
+use crate::job::{CoreLatch, CrossLatch, Latch, Region, SpinLatch, StackJob, Tag, ThreadLatch};
 use crate::scheduler::context;
 use crate::scheduler::enter::enter_job_processor;
 use crate::scheduler::{JobProcessor, OwnJobs, Shared, Worker};
@@ -155,7 +155,6 @@ pub struct CallRegion {
     /// A region made for this call. It is needed if the thread's current runtime is not the one that its
     /// region, or the pool's threads, would give.
     entered: Option<Box<Region>>,
-    _held: Held,
 }
 
 impl CallRegion {
@@ -170,9 +169,9 @@ impl CallRegion {
         };
         // SAFETY: the region around is live until this call ends.
         let entered = || Box::new(unsafe { Region::entered(region, tag, here.map(NonNull::cast)) });
-        // SAFETY: (1) as above; a guard leaves a region that is held.
-        let held = unsafe { Held::new(region) };
-        Self { region, tag, entered: (here != there).then(entered), _held: held }
+        // SAFETY: (1) as above.
+        unsafe { Region::mark_used(region) };
+        Self { region, tag, entered: (here != there).then(entered) }
     }
 
     /// The region. It lives as long as `self`, and is not null if the call has one.
@@ -332,6 +331,7 @@ impl Drop for OwnComputation {
         // SAFETY: `replace_region`: (1) no region. `replace_job_processor`: (1) null, which was there before.
         unsafe {
             self.processor.replace_region(std::ptr::null(), Tag::NONE);
+            self.processor.free_regions();
             context::replace_job_processor(std::ptr::null());
         }
         self.processor.shared().job_ended();

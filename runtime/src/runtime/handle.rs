@@ -390,7 +390,7 @@ impl Drop for Entered {
         // SAFETY: the entry is from a box that `enter` made. It is freed only here, after it was unlinked.
         let was_newest = unsafe {
             let was_newest = self.entry.as_ref().is_newest();
-            self.entry.as_ref().leave();
+            self.entry.as_ref().leave(false);
             drop(Box::from_raw(self.entry.as_ptr()));
             was_newest
         };

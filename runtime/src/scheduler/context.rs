@@ -19,7 +19,7 @@ use std::ptr::{self, NonNull, null};
 use std::task::Waker;
 
 use crate::coop;
-use crate::job::{Held, Region, Tag};
+use crate::job::{Region, Tag};
 use crate::loom::thread_cell;
 use crate::scheduler::{OwnJobs, Shared, Worker};
 use crate::util::{surroundings, unwind};
@@ -69,48 +69,57 @@ pub struct Entry {
 struct Entered {
     /// Boxed, because jobs point to it.
     region: Box<Region>,
+    shared: NonNull<Shared>,
     job_processor: *const OwnJobs,
     /// The region and tag before.
     outer: (*const Region, Tag),
-    /// The head of the deque, and the number of waits on this stack, then.
-    depth: (u32, u32),
 }
 
 impl Entered {
     /// Returns `None` if jobs that are made on `job_processor` name `shared` anyway.
-    fn enter(job_processor: &OwnJobs, shared: NonNull<Shared>) -> Option<Self> {
+    ///
+    /// # Safety
+    /// 1. `shared` stays valid until [`leave`](Self::leave).
+    unsafe fn enter(job_processor: &OwnJobs, shared: NonNull<Shared>) -> Option<Self> {
         // SAFETY: (1) this thread works in that region, so it is live.
         if unsafe { job_processor.current_of(job_processor.region()) } == Some(shared) {
             return None;
         }
-        // SAFETY: (1) the region around outlives each use of this one. `leave` comes before that region is
-        // left. If `leave` leaks this one, the frame that set the region around replaces this one instead.
-        let region =
-            unsafe { Region::entered_by_guard(job_processor.region(), job_processor.tag(), shared.cast()) };
-        let region = Box::new(region);
-        // SAFETY: (1) the region lives until it is replaced in `leave`, which leaks it otherwise.
+        let region = job_processor.region_to_enter(shared);
+        // SAFETY: (1) the region lives until it is replaced in `leave`, which keeps it otherwise.
         let outer = unsafe { job_processor.replace_region(&raw const *region, job_processor.tag()) };
-        Some(Self { region, job_processor, outer, depth: job_processor.depth() })
+        Some(Self { region, shared, job_processor, outer })
     }
 
-    fn leave(self) {
+    /// `is_frame`: the runtime was entered by a call, which has ended, and not by a guard.
+    fn leave(self, is_frame: bool) {
         // SAFETY: (1) used in this call only.
-        let job_processor =
-            unsafe { job_processor() }.filter(|&job_processor| ptr::eq(job_processor, self.job_processor));
-        let at_home = |job_processor: &&OwnJobs| ptr::eq(job_processor.region(), &raw const *self.region);
-        let is_free = job_processor.filter(at_home).is_some_and(|job_processor| {
-            // SAFETY: (1) the region around is live, and the frame that entered it replaces it.
-            unsafe { job_processor.replace_region(self.outer.0, self.outer.1) };
-            // A scope or call holds the region. A `join` has pushed a job, or waits for one.
-            !self.region.is_held() && job_processor.depth() == self.depth
-        });
-        if !is_free {
-            // A guard is dropped out of order, inside of a call that comes back to this region, or whose jobs
-            // refer to it. The region stays, and names the same runtime as the region around, which stays with
-            // it if it is a guard's, too.
-            Box::leak(self.region).forget_current();
-            // SAFETY: (1) the region around is live: its guard leaves a region that is held.
-            std::mem::forget(unsafe { Held::new(self.outer.0) });
+        let own = unsafe { job_processor() };
+        let Some(own) = own.filter(|&own| ptr::eq(own, self.job_processor)) else {
+            // The thread is inside of another pool, or has left this one. Frames that refer to the region may
+            // lie on its stack. So the region and a reference to its runtime stay for good.
+            // SAFETY: (1) is duty 1 of `enter`.
+            unsafe { Shared::retain(self.shared) };
+            return Box::leak(self.region).set_current(None);
+        };
+        let is_at_home = ptr::eq(own.region(), &raw const *self.region);
+        if is_at_home {
+            // SAFETY: (1) the region around is live. A frame that ends puts the region before its own back.
+            // So the region of `self` could not be the present one any more. A region of a guard stays as
+            // long as the owner works in a region inside of it.
+            unsafe { own.replace_region(self.outer.0, self.outer.1) };
+        }
+        // The jobs of a call have ended with it. A guard may be dropped inside of a scope, a call or a `join`
+        // that has begun in its region. Then the region stays, and names the runtime of the region around.
+        let stays = !is_frame && self.region.is_used();
+        if is_at_home && stays {
+            // The region around stays, too, if it is a guard's.
+            // SAFETY: (1) as above.
+            unsafe { Region::mark_used(self.outer.0) };
+        }
+        if !is_at_home || stays {
+            // SAFETY: (1) is duty 1 of `enter`.
+            unsafe { own.keep_region(self.region, self.shared) };
         }
     }
 }
@@ -128,7 +137,8 @@ impl Entry {
     pub unsafe fn enter(&self) {
         // SAFETY: (1) used in this call only.
         if let (Some(job_processor), Some(shared)) = (unsafe { job_processor() }, self.shared) {
-            *self.entered.borrow_mut() = Entered::enter(job_processor, shared);
+            // SAFETY: (1) is our (1).
+            *self.entered.borrow_mut() = unsafe { Entered::enter(job_processor, shared) };
         }
         self.link();
     }
@@ -145,10 +155,10 @@ impl Entry {
         CONTEXT.with(|context| std::ptr::eq(context.newest.get(), self))
     }
 
-    /// Takes the entry out of the chain.
-    pub fn leave(&self) {
+    /// Takes the entry out of the chain. `is_frame`: it is the entry of a call, not of a guard.
+    pub fn leave(&self, is_frame: bool) {
         if let Some(entered) = self.entered.take() {
-            entered.leave();
+            entered.leave(is_frame);
         }
         CONTEXT.with(|context| {
             let mut link = &context.newest;
@@ -172,7 +182,7 @@ pub unsafe fn enter_runtime<R>(shared: NonNull<Shared>, f: impl FnOnce() -> R) -
     struct Leave<'a>(&'a Entry);
     impl Drop for Leave<'_> {
         fn drop(&mut self) {
-            self.0.leave();
+            self.0.leave(true);
         }
     }
     let entry = Entry::new(shared);
@@ -202,7 +212,7 @@ pub unsafe fn in_surroundings<R>(current: Option<NonNull<Shared>>, f: impl FnOnc
     impl Drop for Leave<'_> {
         fn drop(&mut self) {
             surroundings::end(self.1);
-            self.0.leave();
+            self.0.leave(true);
         }
     }
     // The entry enters no region, because the caller sets the region of the jobs that `f` makes.

@@ -188,11 +188,41 @@ fn the_innermost_runtime_that_was_entered_and_not_forgotten_is_current() {
     let are_current = || [&outer, &between, &inner, &innermost].map(|region| current_of(region));
     let [first, second] = [1, 2].map(|number| Current::Is(Some(pool(number))));
     assert_eq!(are_current(), [first, first, Current::Is(None), second]);
-    [&between, &inner].into_iter().for_each(Region::forget_current);
+    let forget = |region: &Region| region.set_current(None);
+    [&between, &inner].into_iter().for_each(forget);
     assert_eq!(are_current(), [first, first, first, second]);
-    [&outer, &innermost].into_iter().for_each(Region::forget_current);
+    [&outer, &innermost].into_iter().for_each(forget);
     assert_eq!(are_current(), [Current::OfThread; 4]);
+    inner.set_current(Some(pool(3)));
+    let third = Current::Is(Some(pool(3)));
+    assert_eq!(are_current(), [Current::OfThread, Current::OfThread, third, third]);
     assert_eq!(current_of(null()), Current::OfThread);
+}
+
+#[test]
+fn only_a_part_in_which_a_runtime_is_current_notes_that_it_is_used() {
+    let outer = entered(null(), Some(pool(1)));
+    let alone = isolated(&raw const outer, 1);
+    let inner = entered(&raw const alone, None);
+    let mark = |region: *const Region| {
+        // SAFETY: (1) the regions outlive the calls.
+        unsafe { Region::mark_used(region) };
+        [&outer, &alone, &inner].map(Region::is_used)
+    };
+    assert_eq!(mark(null()), [false; 3]);
+    assert_eq!(mark(&alone), [false; 3]);
+    assert_eq!(mark(&inner), [false, false, true]);
+    assert_eq!(mark(&outer), [true, false, true]);
+}
+
+#[test]
+fn a_part_knows_the_region_and_the_tag_that_it_was_made_with() {
+    let outer = isolated(null(), 1);
+    let other = isolated(null(), 1);
+    let inner = entered(&raw const outer, Some(pool(1)));
+    assert!(inner.is_part_of(&outer, inner.tag));
+    assert!(!inner.is_part_of(&other, inner.tag) && !inner.is_part_of(null(), inner.tag));
+    assert!(!inner.is_part_of(&outer, Tag::new(7)));
 }
 
 #[test]

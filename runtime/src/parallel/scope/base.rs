@@ -5,7 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull, null, null_mut};
 
-use crate::job::{CoreLatch, CountLatch, Held, JobRef, Memory, Question, Region, Tag};
+use crate::job::{CoreLatch, CountLatch, JobRef, Memory, Question, Region, Tag};
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::loom::sync::atomic::{AtomicBool, AtomicPtr};
 use crate::parallel::cancel;
@@ -42,8 +42,7 @@ pub(super) struct Base<'scope> {
     pub(super) tag: Tag,
     /// The region's question, which is asked before a job begins; or null.
     question: *const Question,
-    _held: Held,
-    /// Keeps the region, if the owner holds no job processor of the pool. Dropped after `_held`.
+    /// Keeps the region, if the owner holds no job processor of the pool.
     _foreign: Option<CallRegion>,
     /// Jobs of a scope without a pool.
     pub(super) list: LockedList<JobRef>,
@@ -171,6 +170,8 @@ impl<'scope> Base<'scope> {
             pool.filter(|_| home.is_none()).map(|pool| CallRegion::of(processor, unsafe { pool.as_ref() }));
         let (region, tag) =
             foreign.as_ref().map_or_else(|| region_of(processor), |call| (call.region(), call.tag()));
+        // SAFETY: (1) a scope's region is live.
+        unsafe { Region::mark_used(region) };
         Self {
             pool,
             owner: processor.map_or(null(), |processor| processor),
@@ -183,8 +184,6 @@ impl<'scope> Base<'scope> {
             tag,
             // SAFETY: a scope's region is live.
             question: unsafe { region.as_ref() }.map_or(null(), Region::asked_at_splits),
-            // SAFETY: (1) as above; a guard leaves a region that is held. `foreign` holds its own.
-            _held: unsafe { Held::new(region) },
             _foreign: foreign,
             list: LockedList::new(),
             _marker: PhantomData,

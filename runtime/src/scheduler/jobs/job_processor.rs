@@ -11,8 +11,8 @@
 //!
 //! In the files beside: `owner.rs` (the owner's view), `publish.rs` (when the owner shares its child jobs),
 //! `own_jobs.rs` (the owner takes jobs from its job processor), `steal.rs` (thieves), `region.rs` (for which
-//! computation the owner works), `estimate.rs` (how long child jobs take), `belonging.rs` (to which runtime
-//! and worker it belongs).
+//! computation the owner works), `kept.rs` (regions that outlive their guards), `estimate.rs` (how long child
+//! jobs take), `belonging.rs` (to which runtime and worker it belongs).
 
 use std::cell::Cell;
 use std::fmt;
@@ -25,6 +25,7 @@ use crate::queue::{Deque, LockedList};
 use crate::scheduler::estimate::{Estimates, Theft};
 use crate::scheduler::external_indices::ExternalTag;
 use crate::scheduler::hints::slices::Slices;
+use crate::scheduler::jobs::kept::KeptRegions;
 use crate::scheduler::poll_interval::PollInterval;
 
 /// The owner takes the oldest job first.
@@ -80,6 +81,7 @@ pub struct JobProcessor {
     pub(super) external_tag: ExternalTag,
     /// How many waits for latches lie on the owner's stack.
     pub(super) waits: Cell<u32>,
+    pub(super) kept: KeptRegions,
     /// Memory for jobs.
     pub(super) magazine: Magazine,
 }
@@ -114,6 +116,7 @@ impl JobProcessor {
             fifo: JobFifo::new(null()),
             external_tag: ExternalTag::default(),
             waits: Cell::new(0),
+            kept: KeptRegions::default(),
             magazine: Magazine::new(),
         }
     }

@@ -3,8 +3,8 @@
 //! and `steal.rs` (the owner and thieves take them), `region.rs` (the computation for which the owner works),
 //! `wait.rs` (what a thread does that waits for a latch), `injected.rs` (jobs from outside), `inject.rs` and
 //! `run.rs` (they are queued and run), `external.rs` (a thread outside takes part in its own call),
-//! `split.rs` (what a computation does for tasks). `belonging.rs`, `external_indices.rs` and
-//! `poll_interval.rs` hold parts of these that other files need.
+//! `split.rs` (what a computation does for tasks). `kept.rs` (regions that outlive their guards),
+//! `belonging.rs`, `external_indices.rs` and `poll_interval.rs` hold parts of these that other files need.
 
 pub mod belonging;
 pub mod estimate;
@@ -13,6 +13,7 @@ pub mod external_indices;
 pub mod inject;
 pub mod injected;
 pub mod job_processor;
+mod kept;
 mod own_jobs;
 pub mod owner;
 pub mod poll_interval;

@@ -111,14 +111,13 @@ impl OwnJobs {
         if self.head() == DEQUE_CAPACITY as u32 {
             return None;
         }
-        let unwinds = !self.question.get().is_null() && std::thread::panicking();
+        let unwinds = self.unwinds();
         if unwinds {
-            self.finish();
+            self.finish_in(self.region.get());
         }
         // SAFETY: (1) and (3) as in `push_within_budget`. (2) There is space.
         let index = unsafe { self.deque.begin_join_item(job.as_ptr().cast()) };
         if unwinds {
-            // As in `enter::region_of`: this stack cannot go on with a cancellation of this job.
             self.finish_in(null());
         }
         self.set_flag(RELIES_ON_PUBLIC, false);
@@ -237,20 +236,29 @@ impl OwnJobs {
         self.rely_no_more();
     }
 
-    /// Writes the missing fields of the child jobs that are only begun.
+    /// Whether the owner is in a destructor, or the like, of a computation that may be cancelled. As in
+    /// `enter::region_of`: this stack cannot go on with a cancellation of a job that is pushed now.
+    fn unwinds(&self) -> bool {
+        !self.question.get().is_null() && std::thread::panicking()
+    }
+
+    /// Writes the missing fields of the child jobs that are only begun. On a stack that unwinds, some of them
+    /// may have been pushed within a publish budget that was left. So none of them gets a region; an older
+    /// one then runs on after a cancellation, and its result is dropped.
     #[inline]
     pub(super) fn finish(&self) {
-        self.finish_in(self.region.get());
+        self.finish_in(if self.unwinds() { null() } else { self.region.get() });
     }
 
     /// As [`finish`](Self::finish), for jobs of `region`: the present one, or none.
     fn finish_in(&self, region: *const Region) {
         let finish = |job: *mut JobHeader| {
-            // SAFETY: `finish`: (1) the deque passes only jobs that are begun and private, so no other thread
-            // knows them. (2) They were pushed in the present region, because `replace_region` comes here
-            // first. The `join` that pushed a job ends inside of that region. `JobRef::new`: (1) is duty 1 of
-            // the push. (2) The deque gives each item out once.
+            // SAFETY: `mark_used`: (1) the owner works in it. `finish`: (1) the deque passes only jobs that are
+            // begun and private, so no other thread knows them. (2) They were pushed in the present region,
+            // because `replace_region` comes here first. The `join` that pushed a job ends inside of that
+            // region. `JobRef::new`: (1) is duty 1 of the push. (2) The deque gives each item out once.
             unsafe {
+                Region::mark_used(region);
                 let job = NonNull::new_unchecked(job.cast());
                 StackHead::<SpinLatch<JobProcessor>>::finish(job, region, SpinLatch::new(self));
                 JobRef::new(job.cast(), self.tag.get()).into_raw()

@@ -8,6 +8,7 @@ use crate::job::{JobRef, Question, Region, Tag};
 use crate::scheduler::context;
 use crate::scheduler::job_processor::{HELD, OVERFLOWED};
 use crate::scheduler::owner::OwnJobs;
+use crate::scheduler::reference::Reference;
 use crate::scheduler::shared::Shared;
 
 impl OwnJobs {
@@ -59,6 +60,7 @@ impl OwnJobs {
         self.set_flag(OVERFLOWED, false);
         // SAFETY: (1) no region.
         unsafe { self.replace_region(null(), Tag::NONE) };
+        self.free_regions();
         self.restart_poll_interval();
         has_moved
     }
@@ -97,6 +99,43 @@ impl OwnJobs {
         let before = (self.region.replace(region), self.tag.replace(tag));
         self.set_flag(HELD, self.waits_for() != Tag::NONE);
         before
+    }
+
+    /// A region inside of the owner's, in which `shared` is current.
+    pub fn region_to_enter(&self, shared: NonNull<Shared>) -> Box<Region> {
+        let (parent, tag) = (self.region(), self.tag());
+        self.kept.take(parent, tag, shared.cast()).unwrap_or_else(|| {
+            // SAFETY: (1) the region around is live, and lives until this one is freed, or is not used any
+            // more: see `kept.rs`.
+            Box::new(unsafe { Region::entered(parent, tag, Some(shared.cast())) })
+        })
+    }
+
+    /// Keeps the region of a guard that is dropped; see `kept.rs`.
+    ///
+    /// # Safety
+    /// 1. `shared`, the runtime that the guard has entered, is valid until this returns.
+    pub unsafe fn keep_region(&self, region: Box<Region>, shared: NonNull<Shared>) {
+        // SAFETY: (1).
+        let hold = unsafe { Reference::new(shared) };
+        self.kept.keep(region, shared.cast(), Box::new(hold));
+    }
+
+    /// Frees the kept regions, unless the owner works in a region, which may be inside of one. The caller is
+    /// outside of all computations.
+    #[inline]
+    pub fn free_regions(&self) {
+        if !self.kept.is_empty() {
+            self.free_kept();
+        }
+    }
+
+    #[cold]
+    fn free_kept(&self) {
+        if self.region().is_null() {
+            // The last reference to a runtime drops hooks, which are foreign.
+            drop(self.kept.take_all());
+        }
     }
 
     /// Whether the owner works in a computation that was cancelled, and that may be ended by unwinding.

@@ -66,6 +66,7 @@ impl Worker {
     /// broadcast comes after the jobs that were spawned before it. Returns whether it ran a job.
     pub fn run_next_job(&self) -> bool {
         let Some(job_processor) = self.job_processor() else { return false };
+        job_processor.free_regions();
         // SAFETY: (1) the stack of this thread has no frame of a job, so there is no join job.
         let own = unsafe { job_processor.pop(0) }
             .or_else(|| job_processor.take_detached())

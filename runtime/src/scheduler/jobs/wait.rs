@@ -199,9 +199,7 @@ impl OwnJobs {
         floor: u32,
         is_back: impl Fn() -> bool,
     ) -> bool {
-        // As in `wait_as`; for `depth`.
-        self.waits.set(self.waits.get() + 1);
-        let is_back = self.with_host(|host| {
+        self.with_host(|host| {
             while !awaited.is_over() {
                 if is_back() {
                     return true;
@@ -214,15 +212,7 @@ impl OwnJobs {
                 }
             }
             false
-        });
-        self.waits.set(self.waits.get() - 1);
-        is_back
-    }
-
-    /// The head of the deque, and the number of waits on this stack: they show whether a `join` has begun
-    /// since, and goes on.
-    pub fn depth(&self) -> (u32, u32) {
-        (self.head(), self.waits.get())
+        })
     }
 
     /// Sleeps until the wait may be over, or a broadcast may have come. A broadcast leaves a token, and so
@@ -277,8 +267,8 @@ impl OwnJobs {
     /// 1. As [`wait`](Self::wait).
     unsafe fn run_own_as(&self, host: Host<'_>, floor: u32, is_done: impl Fn() -> bool) {
         host.engaged(self, move || {
-            // Not asked after each job, because other threads write the answer. But a job of the overflow list
-            // may be one of a scope around, which would run on top of this one.
+            // Not asked after each job, because other threads write the answer. But a job of the overflow
+            // list may be one of a scope around, which would run on top of this one.
             while !is_done() {
                 let mut left = 32;
                 while left > 0 {

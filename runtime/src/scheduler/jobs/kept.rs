@@ -1,0 +1,104 @@
+//! The regions of guards that were dropped, and to which jobs may still refer.
+//!
+//! A frame waits for the jobs that were made in its region, so its region ends with it. A guard that enters a
+//! runtime (`Handle::enter`) waits for nothing, and may be dropped at any place of its thread. If jobs may
+//! refer to its region ([`Region::mark_used`]), or the thread works in a region inside of it, the region
+//! stays on the job processor. It is freed when the thread is outside of all computations and regions: then
+//! no frame on its stack is left that could wait for such a job.
+//!
+//! Until then, each kept region holds its runtime, because a thread that begins a job may be about to enter
+//! that runtime. And it serves the next guard that would make an equal region, so that a long computation
+//! that enters a runtime again and again keeps a few.
+
+use std::cell::RefCell;
+use std::ptr::NonNull;
+
+use crate::job::{Region, Tag};
+
+#[derive(Default)]
+pub struct KeptRegions(RefCell<Vec<Kept>>);
+
+pub struct Kept {
+    region: Box<Region>,
+    runtime: NonNull<()>,
+    /// A reference to the runtime.
+    _hold: Box<dyn Send>,
+}
+
+impl KeptRegions {
+    pub fn is_empty(&self) -> bool {
+        self.0.borrow().is_empty()
+    }
+
+    /// Keeps a region in which `runtime` was current. From now on, that of the region around is.
+    pub fn keep(&self, region: Box<Region>, runtime: NonNull<()>, hold: Box<dyn Send>) {
+        region.set_current(None);
+        self.0.borrow_mut().push(Kept { region, runtime, _hold: hold });
+    }
+
+    /// Takes a kept region that is a part of `parent` with `tag`, and in which `runtime` was current. It is
+    /// again.
+    pub fn take(&self, parent: *const Region, tag: Tag, runtime: NonNull<()>) -> Option<Box<Region>> {
+        let mut all = self.0.borrow_mut();
+        let is_equal = |kept: &Kept| kept.runtime == runtime && kept.region.is_part_of(parent, tag);
+        let place = all.iter().position(is_equal)?;
+        let region = all.swap_remove(place).region;
+        region.set_current(Some(runtime));
+        Some(region)
+    }
+
+    #[must_use = "they are freed when they are dropped"]
+    pub fn take_all(&self) -> Vec<Kept> {
+        self.0.take()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::ptr::null;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::job::region::Current;
+
+    fn runtime(number: usize) -> NonNull<()> {
+        NonNull::without_provenance(std::num::NonZero::new(number * 8).unwrap())
+    }
+
+    fn region(parent: *const Region, current: NonNull<()>) -> Box<Region> {
+        // SAFETY: (1) the tests keep the parents.
+        Box::new(unsafe { Region::entered(parent, Tag::NONE, Some(current)) })
+    }
+
+    #[test]
+    fn an_equal_region_is_taken_again_and_no_other() {
+        let kept = KeptRegions::default();
+        let outer = region(null(), runtime(1));
+        let inner = region(&raw const *outer, runtime(2));
+        let address = &raw const *inner;
+        let current = || {
+            // SAFETY: (1) it is kept.
+            unsafe { Region::current_of(address) }
+        };
+        kept.keep(inner, runtime(2), Box::new(()));
+        assert_eq!(current(), Current::Is(Some(runtime(1))));
+        assert!(kept.take(null(), Tag::NONE, runtime(2)).is_none());
+        assert!(kept.take(&*outer, Tag::new(1), runtime(2)).is_none());
+        assert!(kept.take(&*outer, Tag::NONE, runtime(1)).is_none());
+        let again = kept.take(&*outer, Tag::NONE, runtime(2)).expect("there is an equal one");
+        assert!(std::ptr::eq(&*again, address) && kept.is_empty());
+        assert_eq!(current(), Current::Is(Some(runtime(2))));
+    }
+
+    #[test]
+    fn a_kept_region_holds_its_runtime() {
+        let (kept, hold) = (KeptRegions::default(), Arc::new(()));
+        (1..3).for_each(|number| {
+            kept.keep(region(null(), runtime(number)), runtime(number), Box::new(hold.clone()));
+        });
+        drop(kept.take(null(), Tag::NONE, runtime(1)));
+        assert_eq!((Arc::strong_count(&hold), kept.is_empty()), (2, false));
+        drop(kept.take_all());
+        assert_eq!((Arc::strong_count(&hold), kept.is_empty()), (1, true));
+    }
+}
