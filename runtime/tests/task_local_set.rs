@@ -454,6 +454,38 @@ fn a_wake_by_the_drop_of_an_older_waker_has_the_set_polled() {
     }
 }
 
+/// The other thread is in `block_on` first, and there is nothing else that could keep it from driving.
+#[test]
+fn no_other_thread_runs_the_tasks_of_a_local_runtime() {
+    let _watchdog = watchdog();
+    let runtime = LocalRuntime::new().unwrap();
+    let handle = runtime.handle().clone();
+    let (end, ended) = oneshot::channel::<()>();
+    let (begin, begun) = mpsc::channel();
+    let other = thread::spawn(move || {
+        handle.block_on(async {
+            begin.send(()).unwrap();
+            time::sleep(Duration::from_millis(1)).await;
+            ended.await.unwrap();
+        });
+    });
+    begun.recv().unwrap();
+    let here = thread::current().id();
+    let place = runtime.handle().spawn(async move {
+        let inner = spawn_local(async { thread::current().id() }).await.unwrap();
+        (thread::current().id(), inner)
+    });
+    assert_eq!(runtime.block_on(place).unwrap(), (here, here));
+    end.send(()).unwrap();
+    // It waits for its timer, and this thread drives.
+    runtime.block_on(async {
+        while !other.is_finished() {
+            time::sleep(Duration::from_millis(1)).await;
+        }
+    });
+    other.join().unwrap();
+}
+
 /// The task that waits for the set's task is not the last one that has polled the set.
 /// The wakes come on the set's own thread: by a timer of the runtime that it drives, and by its tasks.
 #[test]

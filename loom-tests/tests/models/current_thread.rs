@@ -124,6 +124,33 @@ fn a_wake_finds_the_thread_that_has_got_the_core_meanwhile() {
     });
 }
 
+/// The thread that drops the runtime takes the core over, or leaves it to the thread that drives. The task is
+/// dropped in both cases, before both are done.
+#[test]
+fn a_runtime_is_dropped_beside_a_thread_that_drives() {
+    model(|| {
+        let (runtime, kept) = (runtime(), Arc::new(()));
+        let token = kept.clone();
+        runtime.spawn(async move {
+            std::future::pending::<()>().await;
+            drop(token);
+        });
+        let second = thread::spawn({
+            let handle = runtime.handle().clone();
+            move || {
+                let mut has_waited = false;
+                handle.block_on(poll_fn(|cx| {
+                    cx.waker().wake_by_ref();
+                    if std::mem::replace(&mut has_waited, true) { Poll::Ready(()) } else { Poll::Pending }
+                }));
+            }
+        });
+        drop(runtime);
+        second.join().unwrap();
+        assert_eq!(Arc::strong_count(&kept), 1);
+    });
+}
+
 /// What a future calls may park its thread, and so use up the token of a wake that came during the poll.
 #[test]
 fn a_root_that_parks_in_its_poll_loses_no_wake() {

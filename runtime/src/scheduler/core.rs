@@ -50,6 +50,8 @@ pub(super) struct CoreState {
     /// core.
     pub(super) waiters: Vec<(u64, Thread)>,
     ender: Ender,
+    /// The only thread that may take the core; `None` if any may.
+    owner: Option<Thread>,
     /// The next waiter's number.
     next_waiter: u64,
     /// The seeds that calls of `block_on` have taken; see `Builder::rng_seed`.
@@ -76,7 +78,12 @@ impl Core {
         }
     }
 
-    /// Takes the core. Returns false if it is taken, or its runtime has finished.
+    /// Has only the calling thread take the core from now on. Other callers of `block_on` wait beside it.
+    pub fn stay_here(&self) {
+        self.state.lock().owner = Some(thread::current());
+    }
+
+    /// Takes the core. Returns false if it is taken, or its runtime has finished, or another thread owns it.
     pub(super) fn try_take(&self) -> bool {
         let mut state = self.state.lock();
         let is_free = state.is_free();
@@ -134,6 +141,13 @@ impl Core {
         waits
     }
 
+    /// The runtime has finished. A thread that waits to end it goes on.
+    pub(super) fn finish(&self, state: &mut CoreState) {
+        state.is_finished = true;
+        state.ender = Ender::None;
+        self.given.notify_one();
+    }
+
     /// Makes the caller a waiter until the result is dropped, if the core cannot be taken. A thread that puts
     /// the core down unparks a waiter, which may try again. Until then a waiter runs no foreign code: other
     /// waiters rely on the one that is unparked.
@@ -176,14 +190,18 @@ impl Drop for Waiting<'_> {
 }
 
 impl CoreState {
-    /// Whether a thread may take the core.
+    /// Whether the calling thread may take the core.
     fn is_free(&self) -> bool {
-        !self.is_taken && !self.is_finished
+        let is_owner = || self.owner.as_ref().is_none_or(|owner| owner.id() == thread::current().id());
+        !self.is_taken && !self.is_finished && is_owner()
     }
 
+    /// Calls a waiter that may take the core, if there is one.
     pub(super) fn unpark_a_waiter(&mut self) {
-        if let Some((_, thread)) = self.waiters.pop() {
-            thread.unpark();
+        let owner = self.owner.as_ref().map(Thread::id);
+        let may_take = |waiter: &(u64, Thread)| owner.is_none_or(|owner| owner == waiter.1.id());
+        if let Some(place) = self.waiters.iter().rposition(may_take) {
+            self.waiters.swap_remove(place).1.unpark();
         }
     }
 }

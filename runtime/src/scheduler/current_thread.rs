@@ -4,7 +4,7 @@
 //! *core*, which is the right to be the runtime's worker. It drives tasks, timers and descriptors while it
 //! waits for its future. Further callers wait beside it for their own futures. When it gives the core back,
 //! one of them takes the core over. A `block_on` inside of a `block_on` (not inside of a task) uses the core
-//! that its thread has already.
+//! that its thread has already. If the core has an owner (`LocalRuntime`), all other threads wait beside it.
 //!
 //! **No future is forgotten.** A wake of the future of a `block_on` sets `is_woken` (`MainWoken`), then
 //! unparks the future's thread: as the worker if `is_driving` (`MainUnpark`), else as a thread. A thread that
@@ -146,7 +146,7 @@ impl Drop for Taken {
             // ended.
             unsafe { Shared::leave(self.worker.shared_ptr(), self.worker.take_references()) };
             state = shared.core.state.lock();
-            state.is_finished = true;
+            shared.core.finish(&mut state);
         }
         state.is_taken = false;
         // No thread takes the core of a finished runtime. But another waiter may still wait until a called

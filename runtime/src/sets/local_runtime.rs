@@ -24,7 +24,9 @@ use crate::task::JoinHandle;
 /// all its tasks, and while a guard of [`enter`](Self::enter) is alive. [`spawn`](crate::spawn) and the
 /// [`handle`](Self::handle) work as those of any runtime, from any thread.
 ///
-/// Tasks of both kinds run while the thread is in [`block_on`](Self::block_on).
+/// Tasks of both kinds run while the thread is in [`block_on`](Self::block_on). Another thread that is in
+/// `block_on` of the [`handle`](Self::handle) runs none of them, and waits for this thread to drive timers and
+/// descriptors.
 ///
 /// # Examples
 /// ```
@@ -246,6 +248,7 @@ impl Builder {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let runtime = self.build()?;
+        runtime.handle().shared().core.stay_here();
         let mut set = LocalSet::new();
         set.unhandled_panic(runtime.handle().shared().config.unhandled_panic.clone());
         let stand_in = set.stand_in(runtime.handle());
