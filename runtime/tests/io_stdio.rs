@@ -11,6 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
+use runtime::Runtime;
 use runtime::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, stderr, stdin, stdout};
 use support::{KINDS, build, builder, child_command, each_kind, finish_child, is_child, run_child};
 
@@ -267,6 +268,35 @@ fn a_reader_of_output_that_goes_away_is_an_error_of_a_later_write() {
     input.write_all(b"\n").unwrap();
     await_word(&mut child, "done");
     child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn output_that_nobody_takes_holds_one_thread_of_each_runtime() {
+    const NAME: &str = "output_that_nobody_takes_holds_one_thread_of_each_runtime";
+    if is_child(NAME) {
+        let fd = std::io::stdout().as_raw_fd();
+        // SAFETY: the call sets the size of a pipe, here to one page.
+        assert!(unsafe { libc::fcntl(fd, libc::F_SETPIPE_SZ, 4096) } > 0);
+        let runtimes = [0, 1].map(|workers| builder(workers).max_blocking_threads(2).build().unwrap());
+        let write = |runtime: &Runtime, len| {
+            runtime.block_on(async { stdout().write_all(&vec![b'x'; len]).await.unwrap() });
+        };
+        write(&runtimes[0], 32 << 10);
+        for _ in 0..20 {
+            runtimes.iter().for_each(|runtime| write(runtime, 1));
+        }
+        let has_free_thread = |runtime: &Runtime| {
+            let (has_run, run) = mpsc::channel();
+            runtime.spawn_blocking(move || _ = has_run.send(()));
+            run.recv_timeout(Duration::from_secs(10)).is_ok()
+        };
+        say_on_stderr(if runtimes.iter().all(has_free_thread) { "free" } else { "held" });
+        // SAFETY: it ends the process, without waiting for threads or flushing.
+        unsafe { libc::_exit(0) };
+    }
+    let mut child = child_command(NAME).spawn().unwrap();
+    await_word(&mut child, "free");
     child.wait().unwrap();
 }
 

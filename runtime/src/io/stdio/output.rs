@@ -7,15 +7,15 @@
 //! # States
 //! All state is under one lock. Bytes are counted from the first ever written. `accepted` is the end of the
 //! buffer. The bytes below `flushed` have left the process. A handle wants all bytes below `flush_to` to
-//! leave it. *Draining* is the runtime, if any, whose blocking pool has a drain that will look once more
-//! before it ends. *Writing*: a drain is between `TakeBatch` and `Report`.
+//! leave it. A runtime is *draining* if its blocking pool has a drain that will look once more before it
+//! ends. *Writing*: a drain is between `TakeBatch` and `Report`.
 //!
 //! # Steps
 //! ```text
 //! Write, Flush (a handle)                    Drain (a thread of the pool)
 //!   Accept     append; or want a flush of      AwaitTurn  until no drain is writing
-//!              what was appended               EndDrain   nothing to do: if Draining is this runtime,
-//!   StartDrain if this runtime is not                     clear it; gone
+//!              what was appended               EndDrain   nothing to do: this runtime is not draining
+//!   StartDrain if this runtime is not                     any more; gone
 //!              draining: it is; unlock;        TakeBatch  the whole buffer; writing
 //!              push a drain                    WriteBatch without the lock
 //!                                              Report     how far it came; errors to the handles
@@ -31,6 +31,9 @@
 //! at once, each starts a drain. The end of each runtime waits for its own drain, and that drain waits for
 //! its turn. So the bytes written on a runtime are out when it ends, whichever drain wrote them. Batches are
 //! written in the order in which they were taken, because there is one turn.
+//!
+//! **Each runtime has one drain at most.** So output that does not get on, such as a full pipe, holds one
+//! thread of each blocking pool.
 //!
 //! **A drain that never begins**, because its runtime ends before, runs on a thread of its own when it is
 //! dropped. The end of the runtime waits for that thread as for its other threads. A drain without a runtime
@@ -78,7 +81,8 @@ struct OutputState {
     accepted: u64,
     flushed: u64,
     flush_to: u64,
-    draining: Option<Owner>,
+    /// The runtimes that are draining: few.
+    draining: Vec<Owner>,
     is_writing: bool,
     handles: Users<Written>,
 }
@@ -117,7 +121,16 @@ impl OutputState {
 
     /// `StartDrain`. Returns whether the caller must push a drain.
     fn start_drain(&mut self, owner: Owner) -> bool {
-        self.draining.replace(owner) != Some(owner)
+        let must_start = !self.draining.contains(&owner);
+        if must_start {
+            self.draining.push(owner);
+        }
+        must_start
+    }
+
+    /// `EndDrain`.
+    fn end_drain(&mut self, owner: Owner) {
+        self.draining.retain(|&other| other != owner);
     }
 
     /// Notes that all bytes up to `end` have left the process, or are lost with an error. The error goes to
@@ -241,9 +254,7 @@ impl Output {
                 self.turn.wait(&mut state);
             }
             if !state.has_work() {
-                if state.draining == Some(owner) {
-                    state.draining = None;
-                }
+                state.end_drain(owner);
                 return;
             }
             state.is_writing = true;
