@@ -271,6 +271,47 @@ fn a_reader_of_output_that_goes_away_is_an_error_of_a_later_write() {
     child.wait().unwrap();
 }
 
+/// Blocks the only thread for blocking closures of `runtime` until the result is dropped.
+fn block_pool(runtime: &Runtime) -> mpsc::Sender<()> {
+    let (has_begun, begun) = mpsc::channel();
+    let (end, ends) = mpsc::channel();
+    runtime.spawn_blocking(move || {
+        has_begun.send(()).unwrap();
+        _ = ends.recv();
+    });
+    begun.recv().unwrap();
+    end
+}
+
+#[test]
+fn a_write_does_not_wait_for_the_stuck_pool_of_another_runtime() {
+    const NAME: &str = "a_write_does_not_wait_for_the_stuck_pool_of_another_runtime";
+    const FULL: usize = 64 << 10;
+    // With `tokio-strict`, output needs a runtime.
+    let needs_runtime = cfg!(feature = "tokio-strict");
+    if is_child(NAME) {
+        std::io::stdout().write_all(b"<<").unwrap();
+        let [stuck, other] = [builder(0).max_blocking_threads(1).build().unwrap(), build(0)];
+        let _end = block_pool(&stuck);
+        let fill = || stuck.block_on(async { stdout().write_all(&[b'x'; FULL]).await.unwrap() });
+        let write = async || {
+            let mut stdout = stdout();
+            stdout.write_all(b"\n").await.unwrap();
+            stdout.flush().await.unwrap();
+        };
+        fill();
+        other.block_on(write());
+        fill();
+        match needs_runtime {
+            true => other.block_on(write()),
+            false => block_on_plainly(write()),
+        }
+        return std::io::stdout().write_all(b">>\n").unwrap();
+    }
+    let line = format!("{}\n", "x".repeat(FULL));
+    assert!(printed(NAME, &[]) == line.repeat(2));
+}
+
 #[test]
 fn output_that_nobody_takes_holds_one_thread_of_each_runtime() {
     const NAME: &str = "output_that_nobody_takes_holds_one_thread_of_each_runtime";

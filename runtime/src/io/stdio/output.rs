@@ -13,8 +13,8 @@
 //! # Steps
 //! ```text
 //! Write, Flush (a handle)                    Drain (a thread of the pool)
-//!   Accept     append; or want a flush of      AwaitTurn  until no drain is writing
-//!              what was appended               EndDrain   nothing to do: this runtime is not draining
+//!   Accept     append; or wait for room; or    AwaitTurn  until no drain is writing
+//!              want what was appended flushed  EndDrain   nothing to do: this runtime is not draining
 //!   StartDrain if this runtime is not                     any more; gone
 //!              draining: it is; unlock;        TakeBatch  the whole buffer; writing
 //!              push a drain                    WriteBatch without the lock
@@ -34,6 +34,9 @@
 //!
 //! **Each runtime has one drain at most.** So output that does not get on, such as a full pipe, holds one
 //! thread of each blocking pool.
+//!
+//! **A write that waits for room starts a drain, too.** The drain that is there may be another runtime's, and
+//! may never begin, because all threads of that runtime's pool are stuck.
 //!
 //! **A drain that never begins**, because its runtime ends before, runs on a thread of its own when it is
 //! dropped. The end of the runtime waits for that thread as for its other threads. A drain without a runtime
@@ -186,7 +189,8 @@ impl Output {
                 return (Some(0), false);
             }
             if state.buffer.len() >= FULL {
-                return (None, false);
+                // The drain of another runtime may never begin.
+                return (None, true);
             }
             state.accept(handle, bytes);
             (Some(bytes.len()), true)
