@@ -10,7 +10,7 @@ use parking_lot::{Condvar, Mutex};
 use runtime::task::JoinHandle;
 use runtime::{Handle, Runtime};
 use support::{
-    Gate, HUGE_STACK, NoThreads, builder, each_kind, has_shadow_memory, in_child, joined_scope, until,
+    Gate, HUGE_STACK, KINDS, NoThreads, builder, each_kind, has_shadow_memory, in_child, joined_scope, until,
     watchdog,
 };
 
@@ -415,4 +415,90 @@ fn many_closures_run_on_the_one_thread_that_the_system_allows() {
     let closures: Vec<_> = (0..1000).map(|_| runtime.spawn_blocking(|| {})).collect();
     wait_for(&runtime, closures);
     assert_eq!(runtime.metrics().num_blocking_threads(), 1);
+}
+
+/// Code that waits when it is dropped, and says whether it was allowed to.
+struct WaitsOnDrop {
+    /// A runtime that does not end meanwhile.
+    other: Handle,
+    was_allowed: std::sync::mpsc::Sender<bool>,
+}
+
+impl Drop for WaitsOnDrop {
+    fn drop(&mut self) {
+        let (sender, receiver) = runtime::sync::oneshot::channel();
+        sender.send(()).unwrap();
+        let wait = || {
+            receiver.blocking_recv().unwrap();
+            self.other.block_on(async {});
+        };
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(wait));
+        self.was_allowed.send(result.is_ok()).unwrap();
+    }
+}
+
+/// Calls `test` for a runtime with one thread for closures, and a closure on that thread that ends when the
+/// gate is open. What `test` drops must be allowed to wait.
+#[track_caller]
+fn what_is_dropped_may_wait(test: impl Fn(Runtime, WaitsOnDrop, Gate)) {
+    let _watchdog = watchdog();
+    let other = builder(1).build().unwrap();
+    for workers in KINDS {
+        let runtime = builder(workers).max_blocking_threads(1).build().unwrap();
+        let (gate, has_begun) = (Gate::default(), Gate::default());
+        let (inside, begins) = (gate.clone(), has_begun.clone());
+        runtime.spawn_blocking(move || {
+            begins.open();
+            inside.wait();
+        });
+        has_begun.wait();
+        let (was_allowed, allowed) = std::sync::mpsc::channel();
+        test(runtime, WaitsOnDrop { other: other.handle().clone(), was_allowed }, gate);
+        assert_eq!(allowed.recv(), Ok(true), "{workers} workers");
+    }
+}
+
+#[test]
+fn the_result_of_a_closure_without_a_handle_may_wait_when_it_is_dropped() {
+    what_is_dropped_may_wait(|runtime, waits, gate| {
+        drop(runtime.spawn_blocking(|| waits));
+        let last = runtime.spawn_blocking(|| {});
+        gate.open();
+        runtime.block_on(last).unwrap();
+    });
+}
+
+#[test]
+fn an_aborted_closure_may_wait_when_it_is_dropped() {
+    what_is_dropped_may_wait(|runtime, waits, gate| {
+        let closure = runtime.spawn_blocking(move || drop(waits));
+        closure.abort();
+        gate.open();
+        assert!(runtime.block_on(closure).unwrap_err().is_cancelled());
+    });
+}
+
+#[test]
+fn a_closure_that_the_end_of_the_runtime_drops_may_wait() {
+    what_is_dropped_may_wait(|runtime, waits, gate| {
+        runtime.spawn_blocking(move || {
+            let _waits = waits;
+            unreachable!("the runtime ends before");
+        });
+        runtime.shutdown_background();
+        gate.open();
+    });
+}
+
+#[test]
+fn a_closure_that_is_refused_inside_of_a_task_may_not_wait_there() {
+    let _watchdog = watchdog();
+    let (ended, runtime) = (builder(1).build().unwrap(), builder(1).build().unwrap());
+    let closed = ended.handle().clone();
+    drop(ended);
+    let (was_allowed, allowed) = std::sync::mpsc::channel();
+    let waits = WaitsOnDrop { other: runtime.handle().clone(), was_allowed };
+    let task = runtime.spawn(async move { drop(closed.spawn_blocking(move || drop(waits))) });
+    runtime.block_on(task).unwrap();
+    assert_eq!(allowed.recv(), Ok(false));
 }

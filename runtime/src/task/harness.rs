@@ -47,7 +47,9 @@ pub(super) unsafe fn run<F: Future + 'static, S: Schedule>(header: NonNull<Heade
 pub(super) unsafe fn fail<F: Future + 'static, S: Schedule>(header: NonNull<Header>, failure: Failure) {
     // SAFETY: we own `SCHEDULED`, so the cell is live, and the stage is ours. If the assignment unwinds, the
     // stage has the new value.
-    let failure = unsafe { failure_after(header, failure, &mut || *stage::<F>(header) = Stage::Consumed) };
+    let failure = unsafe {
+        failure_after(header, failure, S::MAY_BLOCK, &mut || *stage::<F>(header) = Stage::Consumed)
+    };
     // SAFETY: passed on; the stage is `Consumed`. We own `SCHEDULED`, so the cell keeps the scheduler.
     unsafe {
         if let Failure::Panic(_) = failure {
@@ -57,17 +59,22 @@ pub(super) unsafe fn fail<F: Future + 'static, S: Schedule>(header: NonNull<Head
     }
 }
 
-/// Calls `drop_future` as a part of a poll, so that the destructor cannot block the worker, and knows its
-/// task. It may run inside the poll of another task, which spawned this task and had it refused.
+/// Calls `drop_future` as [`as_destructor`] does. It may run inside the poll of another task, which spawned
+/// this task and had it refused.
 ///
 /// Returns the task's failure: a panic in the destructor is the task's, unless it has panicked before.
 ///
 /// # Safety
 /// 1. The caller keeps the cell alive.
-unsafe fn failure_after(header: NonNull<Header>, failure: Failure, drop_future: &mut dyn FnMut()) -> Failure {
+unsafe fn failure_after(
+    header: NonNull<Header>,
+    failure: Failure,
+    may_block: bool,
+    drop_future: &mut dyn FnMut(),
+) -> Failure {
     let mut dropped = Ok(());
     // SAFETY: (1).
-    unsafe { in_nested_poll(header, &mut || dropped = catch(&mut *drop_future)) };
+    unsafe { as_destructor(header, may_block, &mut || dropped = catch(&mut *drop_future)) };
     match (dropped, failure) {
         (Err(payload), Failure::Panic(first)) => {
             drop_quietly(payload);
@@ -208,7 +215,7 @@ unsafe fn finish<F: Future + 'static, S: Schedule>(
             // By (3) the old stage needs no drop.
             (&raw mut *stage::<F>(header)).write(Stage::Finished(result));
         } else if std::mem::needs_drop::<F::Output>() || result.is_err() {
-            discard(header, result);
+            discard(header, result, S::MAY_BLOCK);
             // The destructor may have taken references.
             now = state.load();
         } else {
@@ -251,15 +258,32 @@ unsafe fn wake_handle(header: NonNull<Header>) {
     }
 }
 
-/// Drops a result that no handle will ask for, as a part of the poll.
+/// Drops a result that no handle will ask for, as [`as_destructor`] does.
 ///
 /// # Safety
 /// 1. The caller owns `SCHEDULED`.
 #[inline(never)]
-unsafe fn discard<T>(header: NonNull<Header>, result: Result<T, Failure>) {
+unsafe fn discard<T>(header: NonNull<Header>, result: Result<T, Failure>, may_block: bool) {
     let mut result = Some(result);
     // SAFETY: by (1) the cell is live.
-    unsafe { in_nested_poll(header, &mut || drop_quietly(result.take())) };
+    unsafe { as_destructor(header, may_block, &mut || drop_quietly(result.take())) };
+}
+
+/// Calls `f`, which does not unwind and drops a part of the task on the thread that ends the task. `f` knows
+/// the task by its id. It runs as a part of a poll, so that it cannot block the worker. If the task
+/// [may block](Schedule::MAY_BLOCK) its thread, that is so only inside the poll of another task.
+///
+/// # Safety
+/// 1. The caller keeps the cell alive.
+#[cold]
+unsafe fn as_destructor(header: NonNull<Header>, may_block: bool, f: &mut dyn FnMut()) {
+    // SAFETY: (1).
+    unsafe {
+        match may_block {
+            true => as_part_of(header, f),
+            false => in_nested_poll(header, f),
+        }
+    }
 }
 
 /// Moves the output to `*out`, memory for a `Poll<Result<F::Output, JoinError>>`.

@@ -18,6 +18,10 @@ use crate::util::unwind::drop_quietly;
 ///    thread that may do that. 2. The scheduler stays valid while a cell that it
 ///    [allocated](Schedule::allocate) is not [freed](Schedule::free).
 pub unsafe trait Schedule: Sized + 'static {
+    /// Whether the tasks run on threads that they may block. Then their destructors may block, too, unless
+    /// the thread polls another task.
+    const MAY_BLOCK: bool = false;
+
     /// Queues a task that was woken. For any thread.
     ///
     /// # Safety

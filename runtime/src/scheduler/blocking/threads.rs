@@ -232,6 +232,10 @@ impl Closures {
 
 // SAFETY: (1) nothing is scheduled; (2) cells are counted like those of tasks.
 unsafe impl Schedule for Closures {
+    /// The thread that drops a closure or its result belongs to the pool, ends the runtime, or has the spawn
+    /// refused.
+    const MAY_BLOCK: bool = true;
+
     unsafe fn schedule(_: NonNull<Self>, task: Runnable) {
         // The abort of a closure only marks it, because a closure is `SCHEDULED` all its life.
         unreachable!("{task:?}, a closure, was woken");
