@@ -525,3 +525,34 @@ fn the_handler_may_end_the_deadlock_itself() {
     rescued.recv().unwrap();
     release(&gate, mark);
 }
+
+#[test]
+fn the_handler_of_a_pool_finds_no_runtime_also_if_the_last_worker_sleeps_in_an_isolated_call() {
+    let _watchdog = watchdog();
+    let (found, finds) = mpsc::channel();
+    let builder = ThreadPoolBuilder::new().num_threads(2);
+    let handler = move |_: &Deadlock| found.send(runtime::Handle::try_current().is_ok()).unwrap();
+    let pool = builder.deadlock_handler(handler).build().unwrap();
+    let (gate, is_marked) = (Gate::default(), Gate::default());
+    let (marks, mark) = mpsc::channel();
+    let found = joined_scope(|threads| {
+        let waiter = threads.spawn(|| {
+            pool.install(|| {
+                runtime::parallel::isolated(|| {
+                    runtime::parallel::scope(|s| {
+                        s.spawn(|_| block_on_gate(&gate, &marks));
+                        // The other worker has the job, so this one waits for it.
+                        is_marked.wait();
+                    });
+                });
+            });
+        });
+        let mark = mark.recv().unwrap();
+        is_marked.open();
+        let found = finds.recv().unwrap();
+        release(&gate, mark);
+        waiter.join().unwrap();
+        found
+    });
+    assert!(!found);
+}

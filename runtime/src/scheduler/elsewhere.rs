@@ -95,7 +95,8 @@ impl Shared {
     }
 
     /// Runs `f` on a thread that is started for it. The end of the runtime waits for that thread, and it
-    /// counts as something under way (`deadlock.rs`). The caller keeps the state valid.
+    /// counts as something under way (`deadlock.rs`). The runtime is the current one there, unless it is a
+    /// pool. The caller keeps the state valid.
     ///
     /// # Errors
     /// The system's error if it refuses the thread. `f` was dropped by then.
@@ -111,10 +112,12 @@ impl Shared {
             move || {
                 let shared = handle.shared();
                 // A runtime that is dropped here does not wait for this thread.
-                // SAFETY: `handle` keeps the state.
-                unsafe {
-                    context::enter_runtime(handle.shared_ptr(), || context::enter_block_on(|| f(shared)))
-                };
+                let call = || context::enter_block_on(|| f(shared));
+                match shared.current_on_threads() {
+                    // SAFETY: `handle` keeps the state.
+                    Some(current) => unsafe { context::enter_runtime(current, call) },
+                    None => call(),
+                }
                 drop(Expecting::of(shared));
                 drop(handle);
                 exit.leave();
