@@ -119,6 +119,43 @@ fn a_resumed_clock_runs_on_from_where_it_stood() {
     });
 }
 
+/// The runtime sleeps in the driver, without a limit, because the closure keeps the clock from jumping.
+#[test]
+fn a_clock_that_a_closure_resumes_runs_on_for_a_sleeping_runtime() {
+    let _watchdog = support::watchdog();
+    let runtime = paused();
+    let number = support::thread_number();
+    runtime.block_on(async {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let closure = runtime::task::spawn_blocking(move || {
+            support::until_asleep(number);
+            resume();
+            receiver.recv().unwrap();
+        });
+        sleep(ms(20)).await;
+        sender.send(()).unwrap();
+        closure.await.unwrap();
+    });
+}
+
+/// The runtime sleeps in the driver until the timer would be due if the clock ran.
+#[test]
+fn a_clock_that_another_thread_pauses_jumps_for_a_sleeping_runtime() {
+    let _watchdog = support::watchdog();
+    let runtime = support::build(0);
+    let number = support::thread_number();
+    let handle = runtime.handle().clone();
+    let other = std::thread::spawn(move || {
+        let _entered = handle.enter();
+        support::until_asleep(number);
+        pause();
+    });
+    let start = std::time::Instant::now();
+    runtime.block_on(async { sleep(Duration::from_secs(60)).await });
+    assert!(start.elapsed() < Duration::from_secs(50));
+    other.join().unwrap();
+}
+
 #[test]
 fn advancing_fires_what_is_due_and_lets_the_tasks_run() {
     paused().block_on(async {

@@ -114,6 +114,12 @@ impl Driver {
         }
     }
 
+    /// The clock was paused, or runs again. The poller may be another thread, and sleep as long as the clock
+    /// asked for before. So it has to look at the clock and the timers once more.
+    pub fn clock_changed(&self) {
+        self.unpark();
+    }
+
     /// Moves a paused clock to the earliest timer. Returns false if there is none or the clock may not move.
     pub fn auto_advance(&self) -> bool {
         self.time.as_ref().is_some_and(time::TimeDriver::auto_advance)
@@ -149,8 +155,8 @@ impl PollerGuard<'_> {
     /// Waits for events or an unpark while the clock is paused. Returns the number of events.
     ///
     /// As [`sleep`](Self::sleep), but at PollerAgain it moves the clock, and returns at once if it did. While
-    /// the clock may not move, no timer is due. If another thread registers a timer that is the earliest,
-    /// that thread unparks this one.
+    /// the clock may not move, no timer is due. If another thread registers a timer that is the earliest, or
+    /// [changes](Driver::clock_changed) the clock, that thread unparks this one.
     pub fn wait(&mut self, foreign: &ForeignWakes) -> usize {
         let Some(time) = &self.driver.time else {
             return self.poller.turn(None, foreign);

@@ -34,6 +34,7 @@ use crate::runtime::handle::Handle;
 pub fn pause() {
     let handle = Handle::current_for("time::pause");
     or_panic(handle.time_driver("time::pause").pause());
+    handle.shared().driver.clock_changed();
 }
 
 /// Lets the runtime's clock run on from its present reading, after [`pause`].
@@ -57,6 +58,7 @@ pub fn pause() {
 pub fn resume() {
     let handle = Handle::current_for("time::resume");
     or_panic(handle.time_driver("time::resume").resume());
+    handle.shared().driver.clock_changed();
 }
 
 /// Advances the paused clock by `duration`, in one jump, and lets the tasks run whose timers are due then.
