@@ -17,6 +17,7 @@ pub fn panics_of_call(call: &Call) -> bool {
     match &call.op {
         CallOp::Panic => true,
         CallOp::Catch(_) | CallOp::Thread { .. } | CallOp::Detached { .. } | CallOp::Task { .. } => false,
+        CallOp::Barriers { .. } => false,
         CallOp::Spin(_) | CallOp::Block(_) | CallOp::Yield { .. } => false,
         CallOp::UntilEnd { .. } | CallOp::Close(_) | CallOp::Set { .. } => false,
         CallOp::Seq(calls) => calls.iter().any(panics_of_call),
@@ -224,7 +225,7 @@ impl Filler<'_> {
                 let outcome = self.call(body, is_reached);
                 (self.caught(id, value, &outcome), Vec::new())
             }
-            CallOp::Thread { body, .. } | CallOp::Detached { body, .. } => {
+            CallOp::Thread { body, .. } | CallOp::Detached { body, .. } | CallOp::Barriers { body, .. } => {
                 self.apart(|filler| _ = filler.call(body, is_reached));
                 plain
             }

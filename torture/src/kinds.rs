@@ -39,6 +39,7 @@ kinds! {
     Panics "panics" "panics at leaves"
     Unwinding "unwinding" "a `join` whose first closure panics while the second has something to wait for"
     Broadcast "broadcast" "`broadcast` and `spawn_broadcast`"
+    Barriers "barriers" "broadcasts at once, in each of which all threads wait for each other"
     Detached "detached" "`parallel::spawn`, `spawn_fifo`, `ThreadPool::spawn`, waited for or not"
     Threads "threads" "threads outside of the runtime that spawn, block and compute"
     InPlace "in-place" "`block_in_place` and `parallel::blocking`"

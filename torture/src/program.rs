@@ -155,6 +155,15 @@ pub enum MeetKind {
     Install(PoolId),
 }
 
+/// Where broadcasts are called at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BarrierKind {
+    /// On threads outside.
+    Threads,
+    /// In the jobs of a scope, by the threads of the pool.
+    Scope,
+}
+
 /// What the destructor of a task's value does at the end of the runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropKind {
@@ -366,6 +375,16 @@ pub enum CallOp {
     Install(PoolId, Arc<Call>),
     /// `broadcast` in a `ThreadPool`, or where the call belongs, on so many threads.
     Broadcast { on: Option<PoolId>, threads: usize, body: Arc<Call> },
+    /// So many calls of `broadcast` at once, in a pool of so many threads. Each first waits until all parts of
+    /// the same broadcast have begun; if `is_marked`, in `block_in_place`.
+    Barriers {
+        pool: PoolId,
+        kind: BarrierKind,
+        count: usize,
+        threads: usize,
+        is_marked: bool,
+        body: Arc<Call>,
+    },
     /// `parallel::spawn` and the like; `runs`: how often the body is run.
     Detached { on: Option<PoolId>, order: Order, runs: usize, wait: Wait, body: Arc<Call> },
     /// `Handle::block_on`.

@@ -41,6 +41,11 @@
 //!   but forks inside.
 //! - R12 A broadcast waits for every thread of its pool. *Made*: only where no thread of the pool waits for
 //!   something that waits for the broadcast.
+//! - R35 All threads of a pool begin broadcasts in one order, also those that are called at once. So the parts
+//!   of one broadcast may wait for each other. A part that has met the others may wait for child jobs; then
+//!   its thread may begin the next broadcast on top. *Made* (`barriers`): two or three broadcasts at once, on
+//!   threads outside or in the jobs of a scope. Their parts meet first, and then fork at most. None is made in
+//!   `isolated`.
 //! - R13 A detached job runs, also if its pool is dropped before. What it asks of a runtime that has ended is
 //!   cancelled.
 //! - R14 `parallel::yield_now` runs anything, on top of the caller. *Made*: where nothing that it may run
@@ -225,6 +230,11 @@ impl Set {
 
     fn places(self) -> impl Iterator<Item = usize> {
         (0..128).filter(move |&place| self.has(place))
+    }
+
+    /// What is here and not there.
+    pub fn without(self, other: Set) -> Set {
+        Set(self.0 & !other.0)
     }
 
     /// Whether the two have something in common.

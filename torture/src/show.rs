@@ -255,6 +255,11 @@ impl Writer<'_> {
             CallOp::Broadcast { on: named, threads, body } => {
                 self.head(id, &format!("{}broadcast on {threads}", on(*named)), |w| w.call(body))
             }
+            CallOp::Barriers { pool: named, kind, count, threads, is_marked, body } => {
+                let marked = if *is_marked { ", marked" } else { "" };
+                let text = format!("{}: {count} broadcasts with a barrier, {kind:?}{marked}", pool(*named));
+                self.head(id, &format!("{text}, on {threads}"), |w| w.call(body))
+            }
             CallOp::Detached { on: named, order, runs, wait, body } => {
                 let text = format!("{}parallel::spawn, {order:?}, {runs} runs, wait: {wait:?}", on(*named));
                 self.head(id, &text, |w| w.call(body))

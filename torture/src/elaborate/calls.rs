@@ -111,6 +111,7 @@ impl Maker<'_> {
                 }
                 Some((CallOp::Broadcast { on: named, threads, body: Arc::new(body) }, needs))
             }
+            Called::Barriers if self.on(Kind::Barriers) => self.barriers(at, ctx),
             Called::Detached if self.on(Kind::Detached) => self.detached(at, ctx),
             Called::BlockOn if self.on(Kind::BlockOn) && !ctx.in_poll => {
                 let rt = self.runtime(ctx, a)?;

@@ -7,6 +7,7 @@
 //! `tables` says which operation a number chooses, `surroundings` what a thread may do and holds where it is;
 //! `steps` and `calls` make what is awaited and what is called.
 
+mod barriers;
 mod calls;
 mod drops;
 mod steps;
@@ -399,6 +400,10 @@ mod tests {
             "isolated",
             ".install",
             "broadcast on",
+            "2 broadcasts with a barrier, Threads",
+            "3 broadcasts with a barrier, Threads, marked",
+            "2 broadcasts with a barrier, Scope",
+            "3 broadcasts with a barrier, Scope, marked",
             "wait: Marked",
             "wait: Channel",
             "wait: Unmarked",

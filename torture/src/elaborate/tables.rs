@@ -44,8 +44,8 @@ table! { Awaited, awaited:
 table! { Called, called:
     Seq 40, Spin 60, Block 25 Unmarked, Panic 25 Panics, Catch 35, Join 140, Scope 90 Scopes,
     Isolated 50 Isolated,
-    Install 100 Installs, Broadcast 25 Broadcast, Detached 40 Detached, BlockOn 120 BlockOn,
-    InPlace 30 InPlace,
+    Install 100 Installs, Broadcast 25 Broadcast, Barriers 25 Barriers, Detached 40 Detached,
+    BlockOn 120 BlockOn, InPlace 30 InPlace,
     Blocking 10 InPlace, Meet 60 Meets, Yield 10 Yields, Task 25, Thread 30 Threads, Nested 30 Nested,
     OwnPool 12 Installs,
     Local 20 Locals, Borrow 20 Borrows, Locked 15 Locks, UntilEnd 15 Shutdown, Close 10 Shutdown,

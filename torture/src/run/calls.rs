@@ -13,7 +13,7 @@ use runtime::task::{block_in_place, yield_now};
 
 use super::steps::{blocked_on, task};
 use super::whole::{build, end, end_own, until};
-use super::{Cx, Failed, KEY, OnDrop, Reach, Reaches, lock, micros, odd, spin};
+use super::{Cx, Failed, KEY, OnDrop, Reach, Reaches, barriers, lock, micros, odd, spin};
 use crate::program::*;
 
 /// How long a lock is held for a timer to fire meanwhile.
@@ -28,7 +28,7 @@ pub fn call(cx: &Cx, call: &Call) -> u64 {
 }
 
 /// Runs a call as a job of the pool that the call around it belongs to.
-fn job(cx: &Cx, body: &Call) -> u64 {
+pub fn job(cx: &Cx, body: &Call) -> u64 {
     let cx = cx.clone().into_job(body.id);
     let _index = cx.claim_index(body.id);
     call(&cx, body)
@@ -123,6 +123,9 @@ fn run_op(cx: &Cx, this: &Call) -> u64 {
                 cx.w.fault(format!("[{id}] came to {other:x} once, not {expected:x}"));
             }
             return mix(value, expected);
+        }
+        CallOp::Barriers { pool, kind, count, threads, is_marked, body } => {
+            barriers::run(cx, id, *pool, *kind, (*count, *threads), *is_marked, body);
         }
         CallOp::Detached { on, order, runs, wait, body } => detached(cx, id, *on, *order, *runs, *wait, body),
         CallOp::BlockOn { rt, body } => {
@@ -379,11 +382,21 @@ fn thread(cx: &Cx, id: Id, enter: Option<PoolId>, body: &Arc<Call>) {
 
 /// Runs a call on a thread outside, which has entered a runtime or not.
 pub fn outside(w: &Arc<super::World>, reaches: Reaches, enter: Option<PoolId>, body: &Call) -> u64 {
+    on_outside(w, reaches, enter, |cx| call(cx, body))
+}
+
+/// Calls `f` on a thread outside, which has entered a runtime or not.
+pub fn on_outside<R>(
+    w: &Arc<super::World>,
+    reaches: Reaches,
+    enter: Option<PoolId>,
+    f: impl FnOnce(&Cx) -> R,
+) -> R {
     let mut cx = Cx::outside(w, reaches);
-    let Some(rt) = enter else { return call(&cx, body) };
+    let Some(rt) = enter else { return f(&cx) };
     let handle = cx.handle(rt).clone();
     let _entered = handle.enter();
     cx.seen.runtime = cx.look(rt);
     cx.pool = cx.pool_of_runtime(rt);
-    call(&cx, body)
+    f(&cx)
 }

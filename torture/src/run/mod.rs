@@ -1,9 +1,10 @@
 //! Runs a program, and notes what is not as it should be.
 //!
 //! [`World`] is what one run shares; [`Cx`] is where an operation is and what it should see there. `steps`
-//! runs what is awaited, `calls` what is called, `odd` holds wakers of the program's own, `drops` destructors
-//! that block, `whole` builds and ends the runtime.
+//! runs what is awaited, `calls` what is called, `barriers` broadcasts at once. `odd` holds wakers of the
+//! program's own, `drops` destructors that block. `whole` builds and ends the runtime.
 
+mod barriers;
 pub mod calls;
 mod drops;
 pub mod odd;

@@ -1,0 +1,131 @@
+//! Broadcasts that are called at once, in each of which all threads of the pool wait for each other.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread;
+
+use runtime::parallel::{BroadcastContext, broadcast, scope};
+use runtime::task::block_in_place;
+
+use super::calls::{job, on_outside};
+use super::{Cx, Failed, Reaches, lock};
+use crate::program::*;
+
+/// What the broadcasts of one operation share.
+#[derive(Debug)]
+struct Group {
+    id: Id,
+    pool: PoolId,
+    threads: usize,
+    is_marked: bool,
+    body: Arc<Call>,
+    /// By thread, the numbers of the broadcasts in the order in which they began there.
+    begun: Mutex<Vec<Vec<usize>>>,
+}
+
+/// Where the parts of one broadcast wait for each other.
+#[derive(Debug, Default)]
+struct Barrier {
+    come: Mutex<usize>,
+    all_have_come: Condvar,
+}
+
+impl Barrier {
+    /// Blocks until so many parts have come.
+    fn wait(&self, parts: usize) {
+        let mut come = lock(&self.come);
+        *come += 1;
+        self.all_have_come.notify_all();
+        let waits = self.all_have_come.wait_while(come, |come| *come < parts);
+        drop(waits.unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Calls `count` broadcasts at once, and waits for all.
+pub fn run(
+    cx: &Cx,
+    id: Id,
+    pool: PoolId,
+    kind: BarrierKind,
+    (count, threads): (usize, usize),
+    is_marked: bool,
+    body: &Arc<Call>,
+) {
+    let begun = Mutex::new(vec![Vec::new(); threads]);
+    let group = Arc::new(Group { id, pool, threads, is_marked, body: body.clone(), begun });
+    match kind {
+        BarrierKind::Scope => scope(|scope| {
+            for number in 0..count {
+                let (cx, group, token) = (cx.clone(), group.clone(), cx.token());
+                scope.spawn(move |_| {
+                    let _token = token;
+                    group.call(&cx, number);
+                });
+            }
+        }),
+        BarrierKind::Threads => {
+            let started: Vec<_> = (0..count).map(|number| start(cx, &group, number)).collect();
+            for thread in started {
+                match thread.map(thread::JoinHandle::join) {
+                    Ok(Ok(())) => {}
+                    Ok(Err(payload)) => _ = cx.settle(id, body.id, Err(Failed::Panicked(payload))),
+                    Err(error) => cx.w.fault(format!("[{id}]: {error}")),
+                }
+            }
+        }
+    }
+    group.check_order(cx, count);
+}
+
+/// Starts a thread outside that calls one of the broadcasts.
+fn start(cx: &Cx, group: &Arc<Group>, number: usize) -> std::io::Result<thread::JoinHandle<()>> {
+    let (mut cx, group, token) = (cx.clone(), group.clone(), cx.token());
+    thread::Builder::new().name("outside".into()).spawn(move || {
+        let _token = token;
+        let enter = Some(group.pool).filter(|&pool| cx.w.program.pools[pool].is_runtime());
+        let reaches = std::mem::replace(&mut cx.reaches, Reaches::NONE);
+        on_outside(&cx.w, reaches, enter, |cx| group.call(cx, number));
+    })
+}
+
+impl Group {
+    /// Calls a broadcast in the pool where `cx` is, or in the `ThreadPool` of the group.
+    fn call(&self, cx: &Cx, number: usize) {
+        let (barrier, token) = (Barrier::default(), cx.token());
+        let threads = Some(self.pool).filter(|&pool| pool != cx.pool);
+        let inner = cx.on(threads);
+        let each = |context: BroadcastContext<'_>| {
+            let _token = &token;
+            lock(&self.begun)[context.index()].push(number);
+            let wait = || barrier.wait(context.num_threads());
+            if self.is_marked {
+                block_in_place(wait)
+            } else {
+                wait()
+            }
+            job(&inner, &self.body)
+        };
+        let broadcasts = || match threads {
+            Some(pool) => cx.threads(pool).broadcast(each),
+            None => broadcast(each),
+        };
+        let expected = cx.fact(self.body.id).value;
+        let result = catch_unwind(AssertUnwindSafe(broadcasts)).map(|values| {
+            if values.len() != self.threads && cx.is_certain(self.id) {
+                cx.w.fault(format!("[{}] ran {} times, not {}", self.id, values.len(), self.threads));
+            }
+            values.into_iter().find(|&value| value != expected).unwrap_or(expected)
+        });
+        cx.settle(self.id, self.body.id, result.map_err(Failed::Panicked));
+    }
+
+    /// All threads begin the broadcasts in one order.
+    fn check_order(&self, cx: &Cx, count: usize) {
+        let begun = lock(&self.begun);
+        // In place of a runtime that has ended, the caller runs the closure once.
+        let is_whole = cx.is_certain(self.id) || begun.iter().all(|order| order.len() == count);
+        if is_whole && begun.iter().any(|order| *order != begun[0]) {
+            cx.w.fault(format!("[{}] began broadcasts in several orders: {begun:?}", self.id));
+        }
+    }
+}
