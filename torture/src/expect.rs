@@ -28,7 +28,7 @@ pub fn panics_of_call(call: &Call) -> bool {
         CallOp::Pause(body) => panics_of_call(body),
         CallOp::Install(_, body) | CallOp::Broadcast { body, .. } => panics_of_call(body),
         CallOp::OwnPool { body, .. } | CallOp::Meet { body, .. } => panics_of_call(body),
-        CallOp::BlockOn { body, .. } => panics_of_step(body),
+        CallOp::BlockOn { body, .. } | CallOp::Levels { body, .. } => panics_of_step(body),
         CallOp::Nested { body, early, .. } => !early && panics_of_step(body),
     }
 }
@@ -262,7 +262,7 @@ impl Filler<'_> {
             CallOp::OwnPool { body, .. } | CallOp::Meet { body, .. } => {
                 self.through(id, body, is_reached, &mut any)
             }
-            CallOp::BlockOn { body, .. } => {
+            CallOp::BlockOn { body, .. } | CallOp::Levels { body, .. } => {
                 let (inner, panics) = self.step(body, is_reached);
                 any = self.any([body.id]);
                 (mix(value, inner), panics)

@@ -68,6 +68,7 @@ kinds! {
     Hooks "hooks" "hooks of threads that take time, spawn, panic, wake tasks, fork or wait at the end"
     Names "names" "a `thread_name_fn` that takes time, or panics, so that the thread is refused"
     Sets "sets" "a `LocalSet` polled with a waker that blocks, takes a lock, spawns or panics"
+    Levels "levels" "`block_on` in a `LocalSet` or a `LocalRuntime`, several inside of each other"
     Twins "twins" "two timers due at once, where the waker of one blocks until the other has fired"
     Pauses "pauses" "pauses of 200 ms, after which a thread outside wakes, spawns, computes or sends"
     Bare "bare" "programs with neither timers nor sockets, with drivers or without"

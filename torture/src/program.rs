@@ -164,6 +164,30 @@ pub enum BarrierKind {
     Scope,
 }
 
+/// What a [`Level`] runs its local tasks in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LevelKind {
+    /// A `LocalSet`, in a `block_on` of the runtime.
+    Set,
+    /// A `LocalRuntime`, which the level builds and drops.
+    Own,
+    /// The same as the level around, which is still in its poll.
+    Again,
+}
+
+/// A `block_on` with local tasks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Level {
+    /// What it runs its tasks in.
+    pub kind: LevelKind,
+    /// The runtime of the `block_on`.
+    pub rt: PoolId,
+    /// Whether the next level is inside of a local task, in `block_in_place`. Otherwise it is in the future.
+    pub in_task: bool,
+    /// How long another local task sleeps, if it does.
+    pub sleeps: Option<Micros>,
+}
+
 /// What the destructor of a task's value does at the end of the runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DropKind {
@@ -375,8 +399,8 @@ pub enum CallOp {
     Install(PoolId, Arc<Call>),
     /// `broadcast` in a `ThreadPool`, or where the call belongs, on so many threads.
     Broadcast { on: Option<PoolId>, threads: usize, body: Arc<Call> },
-    /// So many calls of `broadcast` at once, in a pool of so many threads. Each first waits until all parts of
-    /// the same broadcast have begun; if `is_marked`, in `block_in_place`.
+    /// So many calls of `broadcast` at once, in a pool of so many threads. Each part first waits until all
+    /// parts of its broadcast have begun; if `is_marked`, in `block_in_place`.
     Barriers {
         pool: PoolId,
         kind: BarrierKind,
@@ -418,6 +442,8 @@ pub enum CallOp {
     /// A `LocalSet` that is polled by hand, with a waker of the program's own. A task of it waits for a timer
     /// of the runtime, and another one echoes so many bytes over loopback, unless there are none.
     Set { rt: PoolId, kind: OddKind, time: Micros, bytes: usize },
+    /// Calls of `block_on` with local tasks, each inside of the one before. The last one runs the body.
+    Levels { levels: Vec<Level>, body: Arc<Async> },
     /// Ends the program's runtime.
     Close(Close),
 }

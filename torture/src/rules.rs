@@ -41,11 +41,11 @@
 //!   but forks inside.
 //! - R12 A broadcast waits for every thread of its pool. *Made*: only where no thread of the pool waits for
 //!   something that waits for the broadcast.
-//! - R35 All threads of a pool begin broadcasts in one order, also those that are called at once. So the parts
-//!   of one broadcast may wait for each other. A part that has met the others may wait for child jobs; then
-//!   its thread may begin the next broadcast on top. *Made* (`barriers`): two or three broadcasts at once, on
-//!   threads outside or in the jobs of a scope. Their parts meet first, and then fork at most. None is made in
-//!   `isolated`.
+//! - R35 All threads of a pool begin broadcasts in one order, also those that are called at once. So the
+//!   parts of one broadcast may wait for each other. A part that has met the others may wait for child jobs.
+//!   Then its thread may begin the next broadcast on top. *Made* (`barriers`): two or three broadcasts at
+//!   once, on threads outside or in the jobs of a scope. Their parts meet first, and then fork at most. None
+//!   is made in `isolated`.
 //! - R13 A detached job runs, also if its pool is dropped before. What it asks of a runtime that has ended is
 //!   cancelled.
 //! - R14 `parallel::yield_now` runs anything, on top of the caller. *Made*: where nothing that it may run
@@ -135,6 +135,12 @@
 //! - R31 The waker that polls a `LocalSet` is called where a task of the set is woken. What R4 and R27 say of
 //!   wakers holds for it. *Made* (`sets`): where a thread may block; the waker panics and takes locks, also
 //!   while a runtime ends.
+//! - R36 A `block_on` may be inside of the future of another one, and inside of `block_in_place` in a local
+//!   task. It holds up the other tasks of that task's set, and of a `current_thread` runtime that its thread
+//!   drives. A set may be polled inside of the poll of one of its tasks. In a `LocalRuntime`, the function
+//!   `spawn_local` spawns in the set of the runtime, also in the future of another set. *Made* (`levels`): up
+//!   to three levels of sets and local runtimes, where a thread may block. Another task of each set sleeps
+//!   meanwhile, and is awaited only when the level inside has ended.
 //! - R28 Memory is kept for later in two places: by threads that spawn, and by the process-wide pool.
 //!
 //! Without `shutdown`, a program waits before the end of each runtime until everything detached has ended.

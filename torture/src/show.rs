@@ -311,6 +311,16 @@ impl Writer<'_> {
                 let echo = if *bytes > 0 { format!(", TCP echo of {bytes} bytes") } else { String::new() };
                 self.head(id, &format!("{text}{echo}"), none)
             }
+            CallOp::Levels { levels, body } => {
+                let level = |level: &Level| {
+                    let Level { kind, rt, in_task, sleeps } = level;
+                    let place = if *in_task { ", task" } else { "" };
+                    let sleeps = sleeps.map_or(String::new(), |time| format!(", sleeps {time} µs"));
+                    format!("{kind:?} on {}{place}{sleeps}", pool(*rt))
+                };
+                let levels: Vec<_> = levels.iter().map(level).collect();
+                self.head(id, &format!("local block_on: {}", levels.join("; ")), |w| w.step(body))
+            }
             CallOp::Close(close) => self.head(id, &format!("end the runtime: {close:?}"), none),
         }
     }

@@ -246,6 +246,7 @@ impl Maker<'_> {
                 self.wait(at, ctx, self.blocked(ctx), needs);
                 Some((CallOp::Set { rt, kind, time: micros(at.c()), bytes }, needs))
             }
+            Called::Levels if self.on(Kind::Levels) && !ctx.in_poll => self.levels(at, ctx),
             Called::Close if self.may_close(ctx) => done(CallOp::Close(close(a))),
             _ => None,
         }

@@ -10,6 +10,7 @@
 mod barriers;
 mod calls;
 mod drops;
+mod levels;
 mod steps;
 mod surroundings;
 mod tables;
@@ -368,6 +369,12 @@ mod tests {
             "whose waker Locks",
             "whose waker Spawns",
             "whose waker Panics",
+            "local block_on: Set on runtime",
+            "local block_on: Own on pool",
+            ", task, sleeps",
+            "; Set on",
+            "; Own on",
+            "; Again on runtime",
             "KEY.scope",
             "KEY.sync_scope",
             "KEY.with",

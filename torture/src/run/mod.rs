@@ -2,11 +2,12 @@
 //!
 //! [`World`] is what one run shares; [`Cx`] is where an operation is and what it should see there. `steps`
 //! runs what is awaited, `calls` what is called, `barriers` broadcasts at once. `odd` holds wakers of the
-//! program's own, `drops` destructors that block. `whole` builds and ends the runtime.
+//! program's own, `drops` destructors that block, `levels` local tasks that block. `whole` builds and ends the runtime.
 
 mod barriers;
 pub mod calls;
 mod drops;
+mod levels;
 pub mod odd;
 mod sabotage;
 pub mod steps;

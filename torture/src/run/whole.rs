@@ -11,6 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use runtime::parallel::scope;
+use runtime::runtime::{LocalOptions, LocalRuntime};
 use runtime::task::block_in_place;
 use runtime::time::sleep;
 use runtime::{Builder, Handle, Runtime};
@@ -41,6 +42,11 @@ pub struct AtRest {
 /// Builds a runtime of the program.
 pub fn build(program: &Program, id: PoolId) -> io::Result<Runtime> {
     builder(program, id).build()
+}
+
+/// Builds a local runtime of the program.
+pub fn build_local(program: &Program, id: PoolId) -> io::Result<LocalRuntime> {
+    builder(program, id).build_local(LocalOptions::default())
 }
 
 fn builder(program: &Program, id: PoolId) -> Builder {
