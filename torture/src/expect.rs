@@ -17,7 +17,7 @@ pub fn panics_of_call(call: &Call) -> bool {
     match &call.op {
         CallOp::Panic => true,
         CallOp::Catch(_) | CallOp::Thread { .. } | CallOp::Detached { .. } | CallOp::Task { .. } => false,
-        CallOp::Barriers { .. } => false,
+        CallOp::Barriers { .. } | CallOp::Crowd { .. } => false,
         CallOp::Spin(_) | CallOp::Block(_) | CallOp::Yield { .. } => false,
         CallOp::UntilEnd { .. } | CallOp::Close(_) | CallOp::Set { .. } => false,
         CallOp::Seq(calls) => calls.iter().any(panics_of_call),
@@ -229,7 +229,7 @@ impl Filler<'_> {
                 self.apart(|filler| _ = filler.call(body, is_reached));
                 plain
             }
-            CallOp::Task { body, .. } => {
+            CallOp::Task { body, .. } | CallOp::Crowd { body, .. } => {
                 self.apart(|filler| _ = filler.step(body, is_reached));
                 plain
             }

@@ -444,6 +444,10 @@ pub enum CallOp {
     Set { rt: PoolId, kind: OddKind, time: Micros, bytes: usize },
     /// Calls of `block_on` with local tasks, each inside of the one before. The last one runs the body.
     Levels { levels: Vec<Level>, body: Arc<Async> },
+    /// Threads in `block_on` of a `current_thread` runtime. One drives the runtime until the polls of all
+    /// blockers have begun. One runs the body, some others await tasks. The poll of the first blocker waits
+    /// for the end of the body, that of each other one for the blocker before it.
+    Crowd { pool: PoolId, blockers: usize, others: usize, close: Close, body: Arc<Async> },
     /// Ends the program's runtime.
     Close(Close),
 }

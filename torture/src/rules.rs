@@ -141,6 +141,10 @@
 //!   `spawn_local` spawns in the set of the runtime, also in the future of another set. *Made* (`levels`): up
 //!   to three levels of sets and local runtimes, where a thread may block. Another task of each set sleeps
 //!   meanwhile, and is awaited only when the level inside has ended.
+//! - R37 A `current_thread` runtime is driven while a thread waits in `block_on`. A thread whose poll blocks
+//!   does not wait, so another thread drives. Only a thread that drove when its poll began keeps the runtime
+//!   from being driven. *Made* (`crowds`): polls that wait for the future of another thread, which needs the
+//!   driver, or for each other in a chain. They begin while a thread drives that then leaves.
 //! - R28 Memory is kept for later in two places: by threads that spawn, and by the process-wide pool.
 //!
 //! Without `shutdown`, a program waits before the end of each runtime until everything detached has ended.

@@ -321,6 +321,11 @@ impl Writer<'_> {
                 let levels: Vec<_> = levels.iter().map(level).collect();
                 self.head(id, &format!("local block_on: {}", levels.join("; ")), |w| w.step(body))
             }
+            CallOp::Crowd { pool: own, blockers, others, close, body } => {
+                let waits = format!("{blockers} polls that wait for this, {others} others");
+                let text = format!("build {}, block_on on threads: {waits}, end it: {close:?}", pool(*own));
+                self.head(id, &text, |w| w.step(body))
+            }
             CallOp::Close(close) => self.head(id, &format!("end the runtime: {close:?}"), none),
         }
     }

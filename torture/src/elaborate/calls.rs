@@ -247,9 +247,28 @@ impl Maker<'_> {
                 Some((CallOp::Set { rt, kind, time: micros(at.c()), bytes }, needs))
             }
             Called::Levels if self.on(Kind::Levels) && !ctx.in_poll => self.levels(at, ctx),
+            Called::Crowd if self.on(Kind::Crowds) => self.crowd(at, ctx),
             Called::Close if self.may_close(ctx) => done(CallOp::Close(close(a))),
             _ => None,
         }
+    }
+
+    /// Threads in `block_on` of a `current_thread` runtime.
+    fn crowd(&mut self, at: At, ctx: &Ctx) -> Option<(CallOp, Set)> {
+        let is_announced = matches!(ctx.place, Place::Outside | Place::Closure(_));
+        let is_on = self.on(Kind::Threads) && self.on(Kind::Single);
+        if !is_on || !is_announced && !self.on(Kind::Unmarked) || !self.may_nest(ctx) {
+            return None;
+        }
+        let b = usize::from(at.b());
+        self.nested += 1;
+        self.pools.push(Pool::Single);
+        let pool = self.pools.len() - 1;
+        let inner = self.in_block_on(&Self::fresh(ctx, Place::Outside, None), pool);
+        let (body, needs) = self.async_body(at, &inner);
+        self.wait(at, ctx, self.blocked(ctx), needs);
+        let (blockers, others, close) = (1 + b % 3, b / 3 % 3, close(at.a()));
+        Some((CallOp::Crowd { pool, blockers, others, close, body: Arc::new(body) }, needs))
     }
 
     pub(super) fn may_lock(&self, ctx: &Ctx) -> bool {

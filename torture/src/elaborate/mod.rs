@@ -375,6 +375,8 @@ mod tests {
             "; Set on",
             "; Own on",
             "; Again on runtime",
+            "block_on on threads: 1 polls that wait for this, 0 others",
+            "block_on on threads: 3 polls that wait for this, 2 others",
             "KEY.scope",
             "KEY.sync_scope",
             "KEY.with",

@@ -49,5 +49,5 @@ table! { Called, called:
     Blocking 10 InPlace, Meet 60 Meets, Yield 10 Yields, Task 25, Thread 30 Threads, Nested 30 Nested,
     OwnPool 12 Installs,
     Local 20 Locals, Borrow 20 Borrows, Locked 15 Locks, UntilEnd 15 Shutdown, Close 10 Shutdown,
-    Unwound 40 Unwinding, Pause 12 Pauses, Set 20 Sets, Levels 25 Levels,
+    Unwound 40 Unwinding, Pause 12 Pauses, Set 20 Sets, Levels 25 Levels, Crowd 15 Crowds,
 }

@@ -13,7 +13,7 @@ use runtime::task::{block_in_place, yield_now};
 
 use super::steps::{blocked_on, task};
 use super::whole::{build, end, end_own, until};
-use super::{Cx, Failed, KEY, OnDrop, Reach, Reaches, barriers, levels, lock, micros, odd, spin};
+use super::{Cx, Failed, KEY, OnDrop, Reach, Reaches, barriers, crowd, levels, lock, micros, odd, spin};
 use crate::program::*;
 
 /// How long a lock is held for a timer to fire meanwhile.
@@ -217,6 +217,9 @@ fn run_op(cx: &Cx, this: &Call) -> u64 {
             }
         }
         CallOp::Levels { levels, body } => return mix(value, levels::run(cx, id, levels, body)),
+        CallOp::Crowd { pool, blockers, others, close, body } => {
+            crowd::run(cx, id, *pool, (*blockers, *others), *close, body);
+        }
         CallOp::Close(how) => {
             let runtime = lock(&cx.w.runtime).take();
             runtime.into_iter().for_each(|runtime| end_own(&cx.w, runtime, *how));

@@ -1,11 +1,14 @@
 //! Runs a program, and notes what is not as it should be.
 //!
 //! [`World`] is what one run shares; [`Cx`] is where an operation is and what it should see there. `steps`
-//! runs what is awaited, `calls` what is called, `barriers` broadcasts at once. `odd` holds wakers of the
-//! program's own, `drops` destructors that block, `levels` local tasks that block. `whole` builds and ends the runtime.
+//! runs what is awaited, `calls` what is called. Larger operations have files of their own: `barriers` for
+//! broadcasts at once, `crowd` for threads in `block_on` of one runtime, `drops` for destructors that block,
+//! `levels` for local tasks that block. `odd` holds wakers of the program's own. `whole` builds and ends the
+//! runtime.
 
 mod barriers;
 pub mod calls;
+mod crowd;
 mod drops;
 mod levels;
 pub mod odd;
