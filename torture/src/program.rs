@@ -201,6 +201,19 @@ pub enum DropKind {
     Waits { other: usize },
     /// As `Waits`, in a `block_on` of its own runtime, which is a `current_thread` one.
     Drives { other: usize },
+    /// It waits in `block_in_place` until that queued closure has ended, or was dropped.
+    AfterClosure { closure: usize },
+    /// It waits in `block_in_place` until all sleepers have ended.
+    AfterSleepers,
+}
+
+/// What the destructor of a closure does that was queued and is not run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QueuedKind {
+    /// It takes the lock of the operation.
+    Locks,
+    /// It waits in `block_in_place` until the destructor of a task has run.
+    Waits { other: usize },
 }
 
 /// How a task waits for the destructor of another one, once the shutdown has begun unless said otherwise.
@@ -250,8 +263,10 @@ pub struct Drops {
     pub waiters: Vec<Waiter>,
     /// Closures that sleep for `time`, so many that those behind them are queued.
     pub sleepers: usize,
-    /// Closures behind the sleepers. If one is not run, its destructor takes the lock.
-    pub closures: usize,
+    /// The task for whose destructor the sleepers wait, instead of a sleep.
+    pub awaited: Option<usize>,
+    /// Closures behind the sleepers.
+    pub closures: Vec<QueuedKind>,
     /// See the others.
     pub time: Micros,
 }

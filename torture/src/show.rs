@@ -180,16 +180,23 @@ impl Writer<'_> {
                 self.head(id, &text, none)
             }
             AsyncOp::Drops { rt, drops } => {
-                let Drops { kept, has_holder, has_returner, waiters, sleepers, closures, time } = drops;
+                let Drops { kept, has_holder, has_returner, waiters, sleepers, awaited, closures, time } =
+                    drops;
                 self.head(id, &format!("{}: spawn tasks that wait for ever", pool(*rt)), |w| {
                     for (task, kind) in kept.iter().enumerate() {
                         w.line(None, &format!("destructor of {task}: {kind:?}"))?;
                     }
-                    if *sleepers > 0 {
-                        w.line(None, &format!("{sleepers} closures that sleep {time} µs"))?;
+                    match awaited {
+                        Some(task) => {
+                            w.line(None, &format!("{sleepers} closures that wait for destructor {task}"))?
+                        }
+                        None if *sleepers > 0 => {
+                            w.line(None, &format!("{sleepers} closures that sleep {time} µs"))?
+                        }
+                        None => {}
                     }
-                    for _ in 0..*closures {
-                        w.line(None, "a queued closure; its destructor takes the lock")?;
+                    for (closure, kind) in closures.iter().enumerate() {
+                        w.line(None, &format!("destructor of queued closure {closure}: {kind:?}"))?;
                     }
                     if *has_holder {
                         w.line(None, &format!("a holder of the lock, for {time} µs"))?;

@@ -38,13 +38,35 @@ impl Maker<'_> {
             }
             _ => (0, 0),
         };
+        let mut closures = vec![QueuedKind::Locks; closures];
+        let mut awaited = None;
+        if self.on(Kind::InPlace) && !closures.is_empty() {
+            match c / 16 % 4 {
+                1 => {
+                    let waits = |(i, kind): (usize, &mut QueuedKind)| {
+                        *kind = QueuedKind::Waits { other: (usize::from(c) + i) % kept.len() };
+                    };
+                    closures.iter_mut().enumerate().for_each(waits);
+                    // Until the runtime ends, no thread is left for other closures.
+                    let may_wait = self.ends_by_time && rt == RUNTIME;
+                    awaited = may_wait.then_some(usize::from(c) % kept.len());
+                }
+                2 if waiters.iter().all(|waiter| !waiter.holds_lock) => {
+                    Self::wait_for_closures(&mut kept, |task| DropKind::AfterClosure {
+                        closure: task / 2 % closures.len(),
+                    });
+                }
+                3 => Self::wait_for_closures(&mut kept, |_| DropKind::AfterSleepers),
+                _ => {}
+            }
+        }
         let time = 200 + micros(c) / 2;
-        let drops = Drops { kept, has_holder, has_returner, waiters, sleepers, closures, time };
+        let drops = Drops { kept, has_holder, has_returner, waiters, sleepers, awaited, closures, time };
         Some((AsyncOp::Drops { rt, drops }, Set::of(rt, Of::Poll)))
     }
 
-    /// What the destructors of the tasks do. If they wait, then for a neighbour, all in one direction, so that
-    /// there is no circle. Half of the groups are one chain. A thread that drives a `current_thread` runtime
+    /// What the destructors of the tasks do. If they wait, then for a neighbour, all in one direction, so
+    /// that there is no circle. Half of the groups are one chain. A thread that drives a `current_thread` runtime
     /// has all of them on one stack: there, no destructor waits for one that waits itself.
     fn kept(&self, rt: PoolId, b: u8, c: u8) -> Vec<DropKind> {
         let count = 2 + usize::from(b) % (MOST_KEPT - 1);
@@ -63,6 +85,16 @@ impl Maker<'_> {
             }
         };
         (0..count).map(kind).collect()
+    }
+
+    /// Has some destructors wait for closures: those that wait for nothing yet, and of every other task only.
+    /// So a thread that drives a `current_thread` runtime waits in a `block_on` for none of them.
+    fn wait_for_closures(kept: &mut [DropKind], kind: impl Fn(usize) -> DropKind) {
+        for (task, own) in kept.iter_mut().enumerate().step_by(2) {
+            if matches!(own, DropKind::Plain | DropKind::Locks) {
+                *own = kind(task);
+            }
+        }
     }
 
     /// Tasks that wait for the destructors.

@@ -1,6 +1,7 @@
 //! Tasks and closures whose destructors block at the end of the runtime, and tasks that wait for them.
 
 use std::future::pending;
+use std::ops::Range;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -12,7 +13,7 @@ use runtime::parallel::join;
 use runtime::sync::Notify;
 use runtime::task::{block_in_place, yield_now};
 
-use super::{Cx, lock, micros};
+use super::{Cx, OnDrop, lock, micros};
 use crate::check::token::Token;
 use crate::program::*;
 
@@ -27,7 +28,10 @@ const THEFT: Duration = Duration::from_millis(1);
 /// What the tasks and closures of one operation share.
 struct Group {
     lock: Mutex<()>,
-    /// By task, whether its destructor has run.
+    /// How many tasks there are.
+    tasks: usize,
+    /// By part, whether it has ended. The parts are the tasks, the queued closures and the sleepers, in this
+    /// order. A task has ended when its destructor has run.
     ended: Mutex<Vec<bool>>,
     /// For threads that wait.
     has_ended: Condvar,
@@ -37,16 +41,21 @@ struct Group {
 }
 
 impl Group {
-    fn end(&self, task: usize) {
-        lock(&self.ended)[task] = true;
+    fn end(&self, part: usize) {
+        lock(&self.ended)[part] = true;
         self.has_ended.notify_all();
         self.ends.notify_waiters();
     }
 
-    /// Blocks until the destructor of `task` has run.
-    fn wait(&self, task: usize) {
+    /// Blocks until a part has ended.
+    fn wait(&self, part: usize) {
+        self.wait_all(part..part + 1);
+    }
+
+    /// Blocks until these parts have ended.
+    fn wait_all(&self, parts: Range<usize>) {
         let ended = lock(&self.ended);
-        let waits = self.has_ended.wait_while(ended, |ended| !ended[task]);
+        let waits = self.has_ended.wait_while(ended, |ended| ended[parts.clone()].contains(&false));
         drop(waits.unwrap_or_else(PoisonError::into_inner));
     }
 
@@ -71,6 +80,8 @@ struct Kept {
     /// The task has been polled. Before that, the spawner may drop it, on a stack that others need.
     is_polled: bool,
     handle: Handle,
+    /// The sleepers among the parts.
+    sleepers: Range<usize>,
     _token: Token,
 }
 
@@ -87,6 +98,8 @@ impl Drop for Kept {
             }
             DropKind::Waits { other } => block_in_place(|| group.wait(other)),
             DropKind::Drives { other } => block_in_place(|| self.handle.block_on(group.after(other))),
+            DropKind::AfterClosure { closure } => block_in_place(|| group.wait(group.tasks + closure)),
+            DropKind::AfterSleepers => block_in_place(|| group.wait_all(self.sleepers.clone())),
         }
         group.end(self.task);
     }
@@ -95,6 +108,9 @@ impl Drop for Kept {
 /// The value of a closure that waits for a thread of the blocking pool.
 struct Queued {
     group: Arc<Group>,
+    /// Its place among the parts.
+    part: usize,
+    kind: QueuedKind,
     /// [`IN_QUEUE`] once the closure was queued, [`HAS_RUN`] once it has run.
     state: Arc<AtomicUsize>,
     _token: Token,
@@ -107,25 +123,37 @@ impl Drop for Queued {
     fn drop(&mut self) {
         // A closure that is refused is dropped by its spawner, on a stack that others need.
         if self.state.load(SeqCst) == IN_QUEUE {
-            drop(lock(&self.group.lock));
+            match self.kind {
+                QueuedKind::Locks => drop(lock(&self.group.lock)),
+                QueuedKind::Waits { other } => block_in_place(|| self.group.wait(other)),
+            }
         }
+        self.group.end(self.part);
     }
 }
 
 /// Spawns all of `drops` on a runtime, and waits a moment until the tasks wait.
 pub async fn spawn(cx: &Cx, handle: &Handle, drops: &Drops) {
     let count = drops.kept.len();
+    let sleepers = count + drops.closures.len()..count + drops.closures.len() + drops.sleepers;
     let group = Arc::new(Group {
         lock: Mutex::new(()),
-        ended: Mutex::new(vec![false; count]),
+        tasks: count,
+        ended: Mutex::new(vec![false; sleepers.end]),
         has_ended: Condvar::new(),
         ends: Notify::new(),
         begun: AtomicUsize::new(0),
     });
     for (task, &kind) in drops.kept.iter().enumerate() {
-        let group = group.clone();
-        let mut value =
-            Kept { group, task, kind, is_polled: false, handle: handle.clone(), _token: cx.token() };
+        let mut value = Kept {
+            group: group.clone(),
+            task,
+            kind,
+            is_polled: false,
+            handle: handle.clone(),
+            sleepers: sleepers.clone(),
+            _token: cx.token(),
+        };
         drop(handle.spawn(async move {
             value.is_polled = true;
             value.group.begun.fetch_add(1, SeqCst);
@@ -133,16 +161,24 @@ pub async fn spawn(cx: &Cx, handle: &Handle, drops: &Drops) {
             drop(value);
         }));
     }
-    for _ in 0..drops.sleepers {
-        let (time, token) = (micros(drops.time), cx.token());
+    for part in sleepers {
+        let (time, token, awaited, inner) = (micros(drops.time), cx.token(), drops.awaited, group.clone());
+        // Also if the closure is not run.
+        let ended = OnDrop::new({
+            let group = group.clone();
+            move || group.end(part)
+        });
         drop(handle.spawn_blocking(move || {
-            thread::sleep(time);
-            drop(token);
+            let _kept = (token, ended);
+            match awaited {
+                Some(task) => inner.wait(task),
+                None => thread::sleep(time),
+            }
         }));
     }
-    for _ in 0..drops.closures {
-        let state = Arc::new(AtomicUsize::new(0));
-        let value = Queued { group: group.clone(), state: state.clone(), _token: cx.token() };
+    for (closure, &kind) in drops.closures.iter().enumerate() {
+        let (part, state) = (count + closure, Arc::new(AtomicUsize::new(0)));
+        let value = Queued { group: group.clone(), part, kind, state: state.clone(), _token: cx.token() };
         drop(handle.spawn_blocking(move || {
             value.state.fetch_or(HAS_RUN, SeqCst);
             drop(value);
