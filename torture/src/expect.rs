@@ -23,6 +23,9 @@ pub fn panics_of_call(call: &Call) -> bool {
         CallOp::Seq(calls) => calls.iter().any(panics_of_call),
         CallOp::Join { a, b, .. } => panics_of_call(a) || panics_of_call(b),
         CallOp::Scope { jobs, body, .. } => panics_of_call(body) || jobs.iter().any(|job| panics_of_job(job)),
+        CallOp::Guards { jobs, body, .. } => {
+            panics_of_call(body) || jobs.iter().any(|job| panics_of_call(job))
+        }
         CallOp::Isolated(body) | CallOp::InPlace(body) | CallOp::Blocking(body) => panics_of_call(body),
         CallOp::Local(body) | CallOp::Borrow(body) | CallOp::Locked { body, .. } => panics_of_call(body),
         CallOp::Pause(body) => panics_of_call(body),
@@ -247,6 +250,14 @@ impl Filler<'_> {
                 let (inner, mut panics) = self.call(body, is_reached);
                 any = self.any([body.id]);
                 jobs.iter().for_each(|job| self.job(job, is_reached, &mut panics, &mut any));
+                (mix(value, inner), panics)
+            }
+            CallOp::Guards { jobs, body, .. } => {
+                let (inner, mut panics) = self.call(body, is_reached);
+                for job in jobs {
+                    panics.extend(self.call(job, is_reached).1);
+                }
+                any = self.any(jobs.iter().chain([body]).map(|call| call.id));
                 (mix(value, inner), panics)
             }
             CallOp::Isolated(body) | CallOp::InPlace(body) | CallOp::Blocking(body) => {

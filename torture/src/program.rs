@@ -164,6 +164,15 @@ pub enum BarrierKind {
     Scope,
 }
 
+/// How guards are dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GuardOrder {
+    /// The one that was made first is dropped first.
+    pub is_oldest_first: bool,
+    /// In an isolated part.
+    pub is_isolated: bool,
+}
+
 /// What a [`Level`] runs its local tasks in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LevelKind {
@@ -459,6 +468,9 @@ pub enum CallOp {
     Set { rt: PoolId, kind: OddKind, time: Micros, bytes: usize },
     /// Calls of `block_on` with local tasks, each inside of the one before. The last one runs the body.
     Levels { levels: Vec<Level>, body: Arc<Async> },
+    /// Enters runtimes, makes a scope in place, spawns the first job, drops the guards in the scope's body,
+    /// spawns the other job, and then runs the body where no guard is left.
+    Guards { rts: Vec<PoolId>, order: GuardOrder, jobs: [Arc<Call>; 2], body: Arc<Call> },
     /// Threads in `block_on` of a `current_thread` runtime. One drives the runtime until the polls of all
     /// blockers have begun. One runs the body, some others await tasks. The poll of the first blocker waits
     /// for the end of the body, that of each other one for the blocker before it.

@@ -93,8 +93,8 @@
 //!   `block_in_place`, also those of queued closures; destructors that wait for that of a neighbour, all in
 //!   one direction, up to chains of six; polls that wait for destructors; polls that take the lock when they
 //!   come back; closures and destructors of closures that wait for tasks; destructors of tasks that wait for
-//!   closures, which then wait for no task. If all threads are refused (R32), tasks may wait for ever, so none
-//!   is made there. A future that was never polled and a closure that was refused may be dropped by the
+//!   closures, which then wait for no task. If all threads are refused (R32), tasks may wait for ever, so
+//!   none is made there. A future that was never polled and a closure that was refused may be dropped by the
 //!   spawner. Their destructors do not block.
 //!
 //! **Marks** (`mark_blocked`, `deadlock_handler`)
@@ -145,6 +145,10 @@
 //!   `spawn_local` spawns in the set of the runtime, also in the future of another set. *Made* (`levels`): up
 //!   to three levels of sets and local runtimes, where a thread may block. Another task of each set sleeps
 //!   meanwhile, and is awaited only when the level inside has ended.
+//! - R38 A guard of `Handle::enter` may be dropped anywhere on its thread, also in the body of a scope that
+//!   was made while the guard lived. Then the runtime before is the current one again. The jobs of the scope
+//!   see one of the two, as R16 says, and belong to the pool of the scope. *Made* (`guards`): one or two
+//!   guards around an `in_place_scope`, dropped in its body between two jobs, which only fork.
 //! - R37 A `current_thread` runtime is driven while a thread waits in `block_on`. A thread whose poll blocks
 //!   does not wait, so another thread drives. Only a thread that drove when its poll began keeps the runtime
 //!   from being driven. *Made* (`crowds`): polls that wait for the future of another thread, which needs the

@@ -333,6 +333,19 @@ impl Writer<'_> {
                 let text = format!("build {}, block_on on threads: {waits}, end it: {close:?}", pool(*own));
                 self.head(id, &text, |w| w.step(body))
             }
+            CallOp::Guards { rts, order, jobs, body } => {
+                let names: Vec<_> = rts.iter().map(|&rt| pool(rt)).collect();
+                let isolated = if order.is_isolated { " in isolated" } else { "" };
+                let first = if order.is_oldest_first { ", the oldest first" } else { "" };
+                let text = format!("enter {}, in_place_scope", names.join(", "));
+                self.head(id, &format!("{text}, drop the guards{isolated}{first}"), |w| {
+                    for job in jobs {
+                        w.line(None, "job:")?;
+                        w.nested(|w| w.call(job))?;
+                    }
+                    w.call(body)
+                })
+            }
             CallOp::Close(close) => self.head(id, &format!("end the runtime: {close:?}"), none),
         }
     }

@@ -248,9 +248,44 @@ impl Maker<'_> {
             }
             Called::Levels if self.on(Kind::Levels) && !ctx.in_poll => self.levels(at, ctx),
             Called::Crowd if self.on(Kind::Crowds) => self.crowd(at, ctx),
+            Called::Guards if self.on(Kind::Guards) && self.on(Kind::Scopes) => self.guards(at, ctx),
             Called::Close if self.may_close(ctx) => done(CallOp::Close(close(a))),
             _ => None,
         }
+    }
+
+    /// Guards that are dropped in the body of a scope.
+    fn guards(&mut self, at: At, ctx: &Ctx) -> Option<(CallOp, Set)> {
+        let b = usize::from(at.b());
+        let rts: Vec<_> = (0..1 + b % 2)
+            .filter_map(|i| self.multi(ctx, at.a().rotate_left(i as u32)).filter(|&rt| self.is_multi(rt)))
+            .collect();
+        let &current = rts.last()?;
+        let order = GuardOrder {
+            is_oldest_first: rts.len() > 1 && b / 2 % 2 == 1,
+            is_isolated: b / 4 % 4 == 3 && self.on(Kind::Isolated),
+        };
+        let around = Ctx { current: Some(current), ..ctx.clone() };
+        let pool = self.pool_of(&around);
+        let (sent, mut needs) = self.fork(&around);
+        needs |= self.on_top(&sent);
+        // As for a scope in place: on a thread outside, its jobs are injected.
+        needs |= Set::of(pool, Of::Root) | Set::of(pool, Of::Help);
+        let job = Ctx { stealable: true, no_close: true, pure: true, ..sent };
+        let (first, rest) = Self::first_and_rest(at);
+        let (one, more) = if first.is_empty() { self.call_leaf(at, &job) } else { self.calls(first, &job) };
+        needs |= more;
+        let other = self.leaf(at.c(), &job);
+        let inner = Ctx { no_close: true, ..ctx.clone() };
+        let (body, more) = self.calls(rest, &inner);
+        needs |= more;
+        self.wait(at, &inner, self.waiting(&inner), needs);
+        let jobs = [Arc::new(one), Arc::new(other)];
+        Some((CallOp::Guards { rts, order, jobs, body: Arc::new(body) }, needs))
+    }
+
+    fn call_leaf(&mut self, at: At, ctx: &Ctx) -> (Call, Set) {
+        (self.leaf(at.c(), ctx), Set::NONE)
     }
 
     /// Threads in `block_on` of a `current_thread` runtime.

@@ -66,8 +66,8 @@ impl Maker<'_> {
     }
 
     /// What the destructors of the tasks do. If they wait, then for a neighbour, all in one direction, so
-    /// that there is no circle. Half of the groups are one chain. A thread that drives a `current_thread` runtime
-    /// has all of them on one stack: there, no destructor waits for one that waits itself.
+    /// that there is no circle. Half of the groups are one chain. A thread that drives a `current_thread`
+    /// runtime has all of them on one stack: there, no destructor waits for one that waits itself.
     fn kept(&self, rt: PoolId, b: u8, c: u8) -> Vec<DropKind> {
         let count = 2 + usize::from(b) % (MOST_KEPT - 1);
         let (is_backward, is_chain) = (c % 2 == 1, c / 2 % 2 == 1);

@@ -13,7 +13,9 @@ use runtime::task::{block_in_place, yield_now};
 
 use super::steps::{blocked_on, task};
 use super::whole::{build, end, end_own, until};
-use super::{Cx, Failed, KEY, OnDrop, Reach, Reaches, barriers, crowd, levels, lock, micros, odd, spin};
+use super::{
+    Cx, Failed, KEY, OnDrop, Reach, Reaches, barriers, crowd, guards, levels, lock, micros, odd, spin,
+};
 use crate::program::*;
 
 /// How long a lock is held for a timer to fire meanwhile.
@@ -219,6 +221,9 @@ fn run_op(cx: &Cx, this: &Call) -> u64 {
         CallOp::Levels { levels, body } => return mix(value, levels::run(cx, id, levels, body)),
         CallOp::Crowd { pool, blockers, others, close, body } => {
             crowd::run(cx, id, *pool, (*blockers, *others), *close, body);
+        }
+        CallOp::Guards { rts, order, jobs, body } => {
+            return mix(value, guards::run(cx, rts, *order, jobs, body));
         }
         CallOp::Close(how) => {
             let runtime = lock(&cx.w.runtime).take();

@@ -2,14 +2,15 @@
 //!
 //! [`World`] is what one run shares; [`Cx`] is where an operation is and what it should see there. `steps`
 //! runs what is awaited, `calls` what is called. Larger operations have files of their own: `barriers` for
-//! broadcasts at once, `crowd` for threads in `block_on` of one runtime, `drops` for destructors that block,
-//! `levels` for local tasks that block. `odd` holds wakers of the program's own. `whole` builds and ends the
-//! runtime.
+//! broadcasts at once, `crowd` for threads in `block_on` of one runtime, `drops` for destructors that block
+//! or fork, `guards` for runtimes that are left inside of a scope, `levels` for local tasks that block. `odd`
+//! holds wakers of the program's own. `whole` builds and ends the runtime.
 
 mod barriers;
 pub mod calls;
 mod crowd;
 mod drops;
+mod guards;
 mod levels;
 pub mod odd;
 mod sabotage;
