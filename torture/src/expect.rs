@@ -23,6 +23,7 @@ pub fn panics_of_call(call: &Call) -> bool {
         CallOp::Seq(calls) => calls.iter().any(panics_of_call),
         CallOp::Join { a, b, .. } => panics_of_call(a) || panics_of_call(b),
         CallOp::Scope { jobs, body, .. } => panics_of_call(body) || jobs.iter().any(|job| panics_of_job(job)),
+        CallOp::Guarded { body, .. } => panics_of_call(body),
         CallOp::Guards { jobs, body, .. } => {
             panics_of_call(body) || jobs.iter().any(|job| panics_of_call(job))
         }
@@ -251,6 +252,11 @@ impl Filler<'_> {
                 any = self.any([body.id]);
                 jobs.iter().for_each(|job| self.job(job, is_reached, &mut panics, &mut any));
                 (mix(value, inner), panics)
+            }
+            CallOp::Guarded { body, end } => {
+                let outcome = self.through(id, body, is_reached, &mut any);
+                self.call(end, is_reached);
+                outcome
             }
             CallOp::Guards { jobs, body, .. } => {
                 let (inner, mut panics) = self.call(body, is_reached);

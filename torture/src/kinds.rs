@@ -71,6 +71,7 @@ kinds! {
     Levels "levels" "`block_on` in a `LocalSet` or a `LocalRuntime`, several inside of each other"
     Crowds "crowds" "threads in `block_on` of one `current_thread` runtime, whose polls wait for each other"
     Guards "guards" "guards of `Handle::enter` that are dropped inside of a scope"
+    ForkingDrops "forking-drops" "destructors that call `join`, also those of cancelled computations"
     Twins "twins" "two timers due at once, where the waker of one blocks until the other has fired"
     Pauses "pauses" "pauses of 200 ms, after which a thread outside wakes, spawns, computes or sends"
     Bare "bare" "programs with neither timers nor sockets, with drivers or without"

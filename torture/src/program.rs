@@ -210,6 +210,8 @@ pub enum DropKind {
     Waits { other: usize },
     /// As `Waits`, in a `block_on` of its own runtime, which is a `current_thread` one.
     Drives { other: usize },
+    /// It calls `join`.
+    Joins,
     /// It waits in `block_in_place` until that queued closure has ended, or was dropped.
     AfterClosure { closure: usize },
     /// It waits in `block_in_place` until all sleepers have ended.
@@ -336,8 +338,9 @@ pub enum AsyncOp {
     Blocking { rt: PoolId, body: Arc<Call>, end: End },
     /// `compute`, by a handle if one is named.
     Compute { on: Option<PoolId>, body: Arc<Call>, end: End },
-    /// A computation that ends only by being cancelled, which is done behind the body.
-    Endless { rt: PoolId, body: Arc<Async> },
+    /// A computation that ends only by being cancelled, which is done behind the body. If `forks`, a
+    /// destructor in it calls `join`.
+    Endless { rt: PoolId, forks: bool, body: Arc<Async> },
     /// `block_in_place`.
     InPlace(Arc<Call>),
     /// Called in the poll.
@@ -471,6 +474,8 @@ pub enum CallOp {
     /// Enters runtimes, makes a scope in place, spawns the first job, drops the guards in the scope's body,
     /// spawns the other job, and then runs the body where no guard is left.
     Guards { rts: Vec<PoolId>, order: GuardOrder, jobs: [Arc<Call>; 2], body: Arc<Call> },
+    /// Runs the body, and then the end, in the destructor of a local value.
+    Guarded { body: Arc<Call>, end: Arc<Call> },
     /// Threads in `block_on` of a `current_thread` runtime. One drives the runtime until the polls of all
     /// blockers have begun. One runs the body, some others await tasks. The poll of the first blocker waits
     /// for the end of the body, that of each other one for the blocker before it.

@@ -31,6 +31,10 @@
 //!   `join` passes on the panic of its first closure, a scope that of any job. A second closure may run on a
 //!   thread that unwinds; nothing else may. While a thread unwinds, it may wait without running other jobs,
 //!   so such a wait counts as a blocking wait.
+//! - R39 A destructor may call `join`, also on a stack that unwinds from a panic or a cancellation. Both
+//!   closures run there to their ends. If the stack does not unwind, the call is a split point as any other.
+//!   *Made* (`forking-drops`): destructors of values in calls, in computations that end by a cancellation,
+//!   and in tasks at the end of their runtime. They fork, and nothing more. Their closures do not panic.
 //! - R9 If the closures of one `join` wait for each other, they may hang, *unless* the wait is announced:
 //!   then another thread can steal the second closure. *Made* (`meets`): the first closure waits for the
 //!   second, in `blocking_recv`, in `block_in_place`, or in an `install` elsewhere. Only where the call

@@ -133,8 +133,9 @@ impl Writer<'_> {
             AsyncOp::Compute { on: named, body, end } => {
                 self.head(id, &format!("{}compute, {end:?}", on(*named)), |w| w.call(body))
             }
-            AsyncOp::Endless { rt, body } => {
-                let text = format!("{}.compute(loop join) until this has ended:", pool(*rt));
+            AsyncOp::Endless { rt, forks, body } => {
+                let end = if *forks { ", whose destructor joins," } else { "" };
+                let text = format!("{}.compute(loop join){end} until this has ended:", pool(*rt));
                 self.head(id, &text, |w| w.step(body))
             }
             AsyncOp::InPlace(body) => self.head(id, "block_in_place", |w| w.call(body)),
@@ -333,6 +334,11 @@ impl Writer<'_> {
                 let text = format!("build {}, block_on on threads: {waits}, end it: {close:?}", pool(*own));
                 self.head(id, &text, |w| w.step(body))
             }
+            CallOp::Guarded { body, end } => self.head(id, "a value with a destructor, then:", |w| {
+                w.call(body)?;
+                w.line(None, "destructor:")?;
+                w.nested(|w| w.call(end))
+            }),
             CallOp::Guards { rts, order, jobs, body } => {
                 let names: Vec<_> = rts.iter().map(|&rt| pool(rt)).collect();
                 let isolated = if order.is_isolated { " in isolated" } else { "" };

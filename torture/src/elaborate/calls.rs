@@ -249,9 +249,30 @@ impl Maker<'_> {
             Called::Levels if self.on(Kind::Levels) && !ctx.in_poll => self.levels(at, ctx),
             Called::Crowd if self.on(Kind::Crowds) => self.crowd(at, ctx),
             Called::Guards if self.on(Kind::Guards) && self.on(Kind::Scopes) => self.guards(at, ctx),
+            Called::Guarded if self.on(Kind::ForkingDrops) => {
+                let (body, needs) = self.call_body(at, ctx);
+                let unwound = Ctx { unwinding: true, pure: true, ..ctx.clone() };
+                let (end, more) = self.forks(at, &unwound, 2);
+                Some((CallOp::Guarded { body: Arc::new(body), end: Arc::new(end) }, needs | more))
+            }
             Called::Close if self.may_close(ctx) => done(CallOp::Close(close(a))),
             _ => None,
         }
+    }
+
+    /// Calls of `join` inside of each other, with nothing else.
+    fn forks(&mut self, at: At, ctx: &Ctx, depth: u32) -> (Call, Set) {
+        if depth == 0 {
+            return (self.leaf(at.c(), ctx), Set::NONE);
+        }
+        let (inner, needs) = self.fork(ctx);
+        let (a, needs_a) = self.forks(at, &inner, depth - 1);
+        let (b, needs_b) = self.forks(at, &Ctx { stealable: true, ..inner.clone() }, depth - 1);
+        let needs = needs | needs_a | needs_b | self.on_top(&inner);
+        self.wait(at, &inner, self.waiting(&inner), needs);
+        self.wait(at, ctx, self.waiting(ctx), needs);
+        let op = CallOp::Join { on: None, a: Arc::new(a), b: Arc::new(b) };
+        (Call { id: self.fact(ctx), op }, needs)
     }
 
     /// Guards that are dropped in the body of a scope.

@@ -60,6 +60,7 @@ impl Maker<'_> {
                 _ => {}
             }
         }
+        self.fork_in_drops(at, ctx, rt, &mut kept, waiters.is_empty() && awaited.is_none());
         let time = 200 + micros(c) / 2;
         let drops = Drops { kept, has_holder, has_returner, waiters, sleepers, awaited, closures, time };
         Some((AsyncOp::Drops { rt, drops }, Set::of(rt, Of::Poll)))
@@ -85,6 +86,25 @@ impl Maker<'_> {
             }
         };
         (0..count).map(kind).collect()
+    }
+
+    /// Has the destructors of a group in which none waits for another one call `join`, sometimes.
+    fn fork_in_drops(&mut self, at: At, ctx: &Ctx, rt: PoolId, kept: &mut [DropKind], is_free: bool) {
+        let waits = |kind: &DropKind| !matches!(kind, DropKind::Plain | DropKind::Locks | DropKind::Holds);
+        if !self.on(Kind::ForkingDrops) || !is_free || kept.iter().any(waits) {
+            return;
+        }
+        let mut joins = 0;
+        for own in kept.iter_mut().filter(|own| **own == DropKind::Plain) {
+            *own = DropKind::Joins;
+            joins += 1;
+        }
+        // The thread may be one of the runtime, or of no pool.
+        let all = [Of::Poll, Of::Root, Of::Help, Of::All, Of::Closure];
+        let holds = all.into_iter().fold(Set::NONE, |set, of| set | Set::of(rt, of));
+        let needs = Set::of(rt, Of::Help) | Set::of(GLOBAL, Of::Help) | Set::of(rt, Of::Top);
+        self.note_use(GLOBAL);
+        self.wait(at, &Ctx { times: ctx.times * joins, ..ctx.clone() }, holds, needs);
     }
 
     /// Has some destructors wait for closures: those that wait for nothing yet, and of every other task only.

@@ -134,6 +134,9 @@ impl Maker<'_> {
                 let all = [Of::Poll, Of::Root, Of::Help, Of::All, Of::Busy];
                 let holds = all.into_iter().fold(Set::NONE, |set, of| set | Set::of(rt, of));
                 let times = ctx.times;
+                let forks = self.on(Kind::ForkingDrops) && b % 2 == 1;
+                // The thread that unwinds waits for a thread that has taken a closure of the destructor.
+                let needs = if forks { needs | Set::of(rt, Of::Top) } else { needs };
                 let blocks = Waiting {
                     gene: at.number,
                     holds,
@@ -144,7 +147,7 @@ impl Maker<'_> {
                 self.waits.push(blocks);
                 // Whatever waits until all is dropped also waits for a worker, which takes the computation
                 // out of its queue.
-                Some((AsyncOp::Endless { rt, body: Arc::new(body) }, needs | Set::of(rt, Of::Root)))
+                Some((AsyncOp::Endless { rt, forks, body: Arc::new(body) }, needs | Set::of(rt, Of::Root)))
             }
             Awaited::InPlace if self.on(Kind::InPlace) => {
                 let inner = Ctx { in_poll: false, quiet: false, ..ctx.clone() };

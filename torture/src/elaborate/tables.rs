@@ -50,5 +50,5 @@ table! { Called, called:
     OwnPool 12 Installs,
     Local 20 Locals, Borrow 20 Borrows, Locked 15 Locks, UntilEnd 15 Shutdown, Close 10 Shutdown,
     Unwound 40 Unwinding, Pause 12 Pauses, Set 20 Sets, Levels 25 Levels, Crowd 15 Crowds,
-    Guards 25 Guards,
+    Guards 25 Guards, Guarded 30 ForkingDrops,
 }

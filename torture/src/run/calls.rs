@@ -222,6 +222,15 @@ fn run_op(cx: &Cx, this: &Call) -> u64 {
         CallOp::Crowd { pool, blockers, others, close, body } => {
             crowd::run(cx, id, *pool, (*blockers, *others), *close, body);
         }
+        CallOp::Guarded { body, end } => {
+            let _end = OnDrop::new(|| {
+                let own = call(cx, end);
+                if own != cx.fact(end.id).value {
+                    cx.w.fault(format!("[{}], in a destructor, came to something else", end.id));
+                }
+            });
+            return mix(value, call(cx, body));
+        }
         CallOp::Guards { rts, order, jobs, body } => {
             return mix(value, guards::run(cx, rts, *order, jobs, body));
         }

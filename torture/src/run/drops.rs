@@ -13,7 +13,7 @@ use runtime::parallel::join;
 use runtime::sync::Notify;
 use runtime::task::{block_in_place, yield_now};
 
-use super::{Cx, OnDrop, lock, micros};
+use super::{Cx, OnDrop, World, lock, micros, spin};
 use crate::check::token::Token;
 use crate::program::*;
 
@@ -72,6 +72,45 @@ impl Group {
     }
 }
 
+/// How deep a destructor forks.
+const DEPTH: u32 = 3;
+
+/// A value whose destructor calls `join`, once it is armed. Before, it may be dropped on a stack that others
+/// need.
+pub struct Forks {
+    w: Arc<World>,
+    is_armed: bool,
+}
+
+impl Forks {
+    /// A value that is not armed.
+    pub fn new(cx: &Cx) -> Self {
+        Self { w: cx.w.clone(), is_armed: false }
+    }
+
+    /// Has the destructor fork.
+    pub fn arm(&mut self) {
+        self.is_armed = true;
+    }
+}
+
+impl Drop for Forks {
+    fn drop(&mut self) {
+        if self.is_armed && leaves(DEPTH) != 1 << DEPTH {
+            self.w.fault("a join in a destructor came to something else");
+        }
+    }
+}
+
+fn leaves(depth: u32) -> u32 {
+    if depth == 0 {
+        spin(2);
+        return 1;
+    }
+    let (a, b) = join(|| leaves(depth - 1), || leaves(depth - 1));
+    a + b
+}
+
 /// The value of a task that waits for ever.
 struct Kept {
     group: Arc<Group>,
@@ -82,6 +121,7 @@ struct Kept {
     handle: Handle,
     /// The sleepers among the parts.
     sleepers: Range<usize>,
+    forks: Forks,
     _token: Token,
 }
 
@@ -90,7 +130,8 @@ impl Drop for Kept {
         let group = &self.group;
         match self.kind {
             _ if !self.is_polled => {}
-            DropKind::Plain => {}
+            // The latter: when its fields are dropped.
+            DropKind::Plain | DropKind::Joins => {}
             DropKind::Locks => drop(lock(&group.lock)),
             DropKind::Holds => {
                 let _guard = lock(&group.lock);
@@ -152,10 +193,14 @@ pub async fn spawn(cx: &Cx, handle: &Handle, drops: &Drops) {
             is_polled: false,
             handle: handle.clone(),
             sleepers: sleepers.clone(),
+            forks: Forks::new(cx),
             _token: cx.token(),
         };
         drop(handle.spawn(async move {
             value.is_polled = true;
+            if value.kind == DropKind::Joins {
+                value.forks.arm();
+            }
             value.group.begun.fetch_add(1, SeqCst);
             pending::<()>().await;
             drop(value);

@@ -16,6 +16,7 @@ use runtime::task::{block_in_place, yield_now};
 use runtime::time::{sleep, timeout};
 use runtime::{Compute, compute};
 
+use super::drops::Forks;
 use super::whole::{build, end, end_own};
 use super::{Cx, Failed, KEY, OnDrop, Payload, Reach, lock, micros, odd, spin};
 use crate::program::*;
@@ -189,10 +190,15 @@ async fn run_op(cx: &Cx, step: &Async) -> u64 {
             };
             finish(cx, id, body.id, handle, *end).await;
         }
-        AsyncOp::Endless { rt, body } => {
+        AsyncOp::Endless { rt, forks, body } => {
             let token = cx.token();
+            let mut forking = Forks::new(cx);
+            let forks = *forks;
             let endless = cx.handle(*rt).compute(move || {
                 let _token = token;
+                if forks {
+                    forking.arm();
+                }
                 loop {
                     check_second_closure(|| ());
                 }
