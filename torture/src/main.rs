@@ -34,6 +34,10 @@
 //! | a worker claims all idle tasks, then cancels one after the other (`queue_idle`) | 19 | 2 |
 //! | a worker arrives before it calls its park hook (`Worker::wind_down`) | 8 | 3 |
 //!
+//! One more fault needs programs that are made for it. If `queue_broadcast` takes no lock, threads begin
+//! broadcasts in several orders. That was found after 618 seeds of
+//! `--only barriers,installs,threads,unmarked,in-place,scopes,compute`.
+//!
 //! # How the parts meet
 //! `genome` draws a tree of numbers from a seed, by proptest, and shrinks it. `elaborate` makes a `program`
 //! of it, by the `rules`; `expect` foretells what it comes to, `show` prints it. `child` runs programs, with

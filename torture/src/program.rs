@@ -426,8 +426,9 @@ pub enum CallOp {
     Install(PoolId, Arc<Call>),
     /// `broadcast` in a `ThreadPool`, or where the call belongs, on so many threads.
     Broadcast { on: Option<PoolId>, threads: usize, body: Arc<Call> },
-    /// So many calls of `broadcast` at once, in a pool of so many threads. Each part first waits until all
-    /// parts of its broadcast have begun; if `is_marked`, in `block_in_place`.
+    /// So many callers of `broadcast` at once, in a pool of so many threads. Each caller makes some
+    /// broadcasts, the last of which runs the body. Each part first waits until all parts of its broadcast
+    /// have begun; if `is_marked`, in `block_in_place`.
     Barriers {
         pool: PoolId,
         kind: BarrierKind,

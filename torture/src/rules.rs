@@ -47,9 +47,9 @@
 //!   something that waits for the broadcast.
 //! - R35 All threads of a pool begin broadcasts in one order, also those that are called at once. So the
 //!   parts of one broadcast may wait for each other. A part that has met the others may wait for child jobs.
-//!   Then its thread may begin the next broadcast on top. *Made* (`barriers`): two or three broadcasts at
-//!   once, on threads outside or in the jobs of a scope. Their parts meet first, and then fork at most. None
-//!   is made in `isolated`.
+//!   Then its thread may begin the next broadcast on top. *Made* (`barriers`): two or three callers at once,
+//!   on threads outside or in the jobs of a scope, with some broadcasts each. The parts meet first; those of
+//!   the last broadcast then fork. None is made in `isolated`.
 //! - R13 A detached job runs, also if its pool is dropped before. What it asks of a runtime that has ended is
 //!   cancelled.
 //! - R14 `parallel::yield_now` runs anything, on top of the caller. *Made*: where nothing that it may run
