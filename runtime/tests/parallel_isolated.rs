@@ -220,6 +220,41 @@ fn a_cancellation_waits_for_its_end() {
     assert_eq!(passed.load(SeqCst), 1);
 }
 
+/// A thief that may not run the job has moved it to the overflow list of the thread that unwinds.
+#[test]
+fn a_scope_on_a_stack_that_unwinds_finds_its_job_where_a_thief_has_moved_it() {
+    struct Spawns<'a>(&'a AtomicBool);
+    impl Drop for Spawns<'_> {
+        fn drop(&mut self) {
+            scope(|s| {
+                s.spawn(|_| ());
+                self.0.store(true, SeqCst);
+                // The thief falls asleep meanwhile.
+                thread::sleep(Duration::from_millis(20));
+            });
+        }
+    }
+    let _watchdog = watchdog();
+    let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    for _ in 0..5 {
+        let has_spawned = AtomicBool::new(false);
+        let wait = || {
+            while !has_spawned.load(SeqCst) {
+                thread::yield_now();
+            }
+        };
+        let unwind = || {
+            let spawn_while_unwinding = || {
+                let _spawns = Spawns(&has_spawned);
+                std::panic::resume_unwind(Box::new(()));
+            };
+            let unwound = std::panic::catch_unwind(|| isolated(spawn_while_unwinding));
+            unwound.unwrap_err();
+        };
+        pool.install(|| isolated(|| join_stolen(wait, unwind)));
+    }
+}
+
 /// So many parts may be isolated at once.
 const TAGS: u32 = 65_534;
 

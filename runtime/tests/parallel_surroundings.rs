@@ -4,10 +4,12 @@
 mod support;
 
 use std::cell::Cell;
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, OnceLock, mpsc};
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -289,7 +291,77 @@ fn a_guard_may_be_dropped_inside_of_a_later_join_as_deep_as_the_one_that_made_it
     }
 }
 
-/// In a long computation.
+/// A call makes a region of its own, and frees it. That of the guard stays for the jobs of the scope.
+#[test]
+fn a_runtime_may_be_entered_again_in_a_scope_in_which_its_guard_was_dropped() {
+    let _watchdog = watchdog();
+    let runtime = build(1);
+    let handle = runtime.handle();
+    let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    for _ in 0..50 {
+        pool.install(|| {
+            let guard = handle.enter();
+            in_place_scope(|scope| {
+                let spawn = || scope.spawn(|_| drop(Handle::try_current()));
+                spawn();
+                drop(guard);
+                handle.block_on(async {});
+                let _others: Vec<Vec<u8>> = (0..8).map(|_| vec![1; 80]).collect();
+                spawn();
+                drop(handle.enter());
+                spawn();
+            });
+        });
+    }
+}
+
+/// The job on top enters a runtime from outside of all regions, as the first guard did.
+#[test]
+fn a_job_on_top_of_guards_out_of_order_may_enter_the_runtime_of_the_first() {
+    let _watchdog = watchdog();
+    let (first, second) = (build(1), build(1));
+    let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let enter = |handle: &Handle| {
+        drop(handle.enter());
+        std::hint::black_box(vec![1_u8; 72]);
+    };
+    for _ in 0..20 {
+        pool.install(|| {
+            scope(|scope| {
+                let outer = first.handle().enter();
+                let inner = second.handle().enter();
+                drop(outer);
+                scope.spawn(|_| enter(first.handle()));
+                yield_now();
+                drop(inner);
+                let handle = first.handle().clone();
+                runtime::parallel::spawn(move || enter(&handle));
+                yield_now();
+                isolated(|| drop(first.handle().enter()));
+            });
+        });
+    }
+}
+
+/// The body of a scope in place may drop a guard, and all that keeps its runtime.
+#[test]
+fn a_runtime_that_was_current_for_a_scope_may_be_dropped_inside() {
+    let _watchdog = watchdog();
+    for _ in 0..20 {
+        let mut entered = Box::pin(async {
+            let runtime = Builder::new_current_thread().build().unwrap();
+            let _entered = runtime.enter();
+            std::future::pending::<()>().await;
+        });
+        assert!(entered.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        in_place_scope(|scope| {
+            drop(entered);
+            scope.spawn(|_| drop(Handle::try_current()));
+        });
+    }
+}
+
+/// In a long computation, and out of order on a worker.
 #[test]
 fn guards_keep_no_runtime_beyond_the_computation() {
     let _watchdog = watchdog();
@@ -307,6 +379,16 @@ fn guards_keep_no_runtime_beyond_the_computation() {
         let _entered = runtime().enter();
         join(|| (0..3).for_each(|_| enter(&runtime())), || ());
     });
+    let out_of_order = || {
+        let (first, second) = (runtime(), runtime());
+        let (outer, _inner) = (first.enter(), second.enter());
+        drop(outer);
+    };
+    pool.install(out_of_order);
+    // In a detached job, around which no call puts a region back.
+    pool.scope(|scope| scope.spawn(|_| out_of_order()));
+    pool.install(|| isolated(out_of_order));
+    pool.install(|| ());
     pool.install(|| ());
     until("the runtimes are freed", || Arc::strong_count(&token) == 1);
 }

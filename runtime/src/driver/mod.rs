@@ -161,6 +161,10 @@ impl PollerGuard<'_> {
         let Some(time) = &self.driver.time else {
             return self.poller.turn(None, foreign);
         };
+        if !time.is_paused() {
+            // The unpark of a thread that has let it run on may be used up by now.
+            return self.sleep(None, foreign);
+        }
         self.driver.until.store(time.earliest(), Relaxed);
         fence(SeqCst);
         let events = if time.auto_advance() { 0 } else { self.poller.turn(None, foreign) };

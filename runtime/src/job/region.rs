@@ -229,6 +229,11 @@ impl Region {
         }
     }
 
+    /// The region around this one, or null.
+    pub fn parent(&self) -> *const Self {
+        self.parent
+    }
+
     /// Whether this is a part with `tag` of the computation in `parent`.
     pub fn is_part_of(&self, parent: *const Self, tag: Tag) -> bool {
         ptr::eq(self.parent, parent) && self.tag == tag

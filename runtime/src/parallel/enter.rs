@@ -30,6 +30,7 @@ use crate::job::region::Current;
 use crate::job::{CoreLatch, CrossLatch, Latch, Region, SpinLatch, StackJob, Tag, ThreadLatch};
 use crate::scheduler::context;
 use crate::scheduler::enter::enter_job_processor;
+use crate::scheduler::reference::Reference;
 use crate::scheduler::{JobProcessor, OwnJobs, Shared, Worker};
 use crate::util::block_on;
 use crate::util::unwind::Payload;
@@ -152,9 +153,10 @@ pub fn region_of(processor: Option<&OwnJobs>) -> (*const Region, Tag) {
 pub struct CallRegion {
     region: *const Region,
     tag: Tag,
-    /// A region made for this call. It is needed if the thread's current runtime is not the one that its
-    /// region, or the pool's threads, would give.
-    entered: Option<Box<Region>>,
+    /// A region made for this call, and a reference to the runtime that it names. It is needed if the thread's
+    /// current runtime is not the one that its region, or the pool's threads, would give. The call may drop
+    /// the guard that has entered that runtime, and all else that keeps it.
+    entered: Option<(Box<Region>, Option<Reference>)>,
 }
 
 impl CallRegion {
@@ -167,8 +169,12 @@ impl CallRegion {
             Current::OfThread => pool.current_on_threads(),
             Current::Is(current) => current.map(NonNull::cast),
         };
-        // SAFETY: the region around is live until this call ends.
-        let entered = || Box::new(unsafe { Region::entered(region, tag, here.map(NonNull::cast)) });
+        // SAFETY: `entered`: (1) the region around is live until this call ends. `Reference::new`: (1) the
+        // entry of the current runtime keeps it.
+        let entered = || unsafe {
+            let region = Region::entered(region, tag, here.map(NonNull::cast));
+            (Box::new(region), here.map(|here| Reference::new(here)))
+        };
         // SAFETY: (1) as above.
         unsafe { Region::mark_used(region) };
         Self { region, tag, entered: (here != there).then(entered) }
@@ -176,7 +182,7 @@ impl CallRegion {
 
     /// The region. It lives as long as `self`, and is not null if the call has one.
     pub fn region(&self) -> *const Region {
-        self.entered.as_ref().map_or(self.region, |region| &raw const **region)
+        self.entered.as_ref().map_or(self.region, |(region, _)| &raw const **region)
     }
 
     pub fn tag(&self) -> Tag {
@@ -213,13 +219,15 @@ pub fn in_pool_of_scope<R: Send>(outside: Outside, op: impl FnOnce(Option<&OwnJo
         place => return at(place, outside, op),
     };
     // The scope counts from now on, so that the workers do not leave before it is there.
-    // SAFETY: what makes the pool the place of this call stays until the call returns. The process-wide pool
-    // is there for good.
+    // SAFETY: what makes the pool the place of this call stays until `op` begins. The process-wide pool is
+    // there for good.
     let begin = |pool: NonNull<Shared>| unsafe { pool.as_ref() }.injected_jobs.try_begin().then_some(pool);
     match begin(pool).or_else(|| global_pool().and_then(begin)) {
         Some(pool) => {
-            // SAFETY: (1) `begin` has counted it. (2) As above.
-            let _end = unsafe { JobEnd::new(pool) };
+            // `op` may drop all else that keeps the pool.
+            // SAFETY: `Reference::new`: (1) the pool is valid now. `JobEnd::new`: (1) `begin` has counted it.
+            // (2) The reference is dropped after it.
+            let (_hold, _end) = unsafe { (Reference::new(pool), JobEnd::new(pool)) };
             at(Place::Pool(pool), outside, op)
         }
         None => op(None, false),
@@ -228,13 +236,29 @@ pub fn in_pool_of_scope<R: Send>(outside: Outside, op: impl FnOnce(Option<&OwnJo
 
 #[inline]
 fn at<R: Send>(place: Place<'_>, outside: Outside, op: impl FnOnce(Option<&OwnJobs>, bool) -> R + Send) -> R {
-    match (place, outside) {
-        (Place::Processor(processor), _) => op(Some(processor), false),
-        // SAFETY: (1) what makes the pool the place of this call stays until the call returns.
-        (Place::Pool(shared), Outside::Visits) => unsafe { visit_or_install(shared, op) },
-        // SAFETY: as above.
-        (Place::Pool(shared), Outside::Sends) => unsafe { install(shared, op) },
-        (Place::Here, _) => op(None, false),
+    match place {
+        Place::Processor(processor) => op(Some(processor), false),
+        // SAFETY: (1) what makes the pool the place of this call stays until `op` begins.
+        Place::Pool(shared) => unsafe { at_pool(shared, outside, op) },
+        Place::Here => op(None, false),
+    }
+}
+
+/// # Safety
+/// 1. `shared` is valid until `op` begins.
+unsafe fn at_pool<R: Send>(
+    shared: NonNull<Shared>,
+    outside: Outside,
+    op: impl FnOnce(Option<&OwnJobs>, bool) -> R + Send,
+) -> R {
+    // `op` may drop all else that keeps the pool.
+    // SAFETY: `Reference::new`: (1) by our (1). The others: (1) the reference.
+    unsafe {
+        let _hold = Reference::new(shared);
+        match outside {
+            Outside::Visits => visit_or_install(shared, op),
+            Outside::Sends => install(shared, op),
+        }
     }
 }
 

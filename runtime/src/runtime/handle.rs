@@ -148,7 +148,7 @@ impl Handle {
     /// # runtime.block_on(task).unwrap();
     /// ```
     pub fn enter(&self) -> EnterGuard<'_> {
-        let entry = NonNull::from(Box::leak(Box::new(Entry::new(self.shared_ptr()))));
+        let entry = NonNull::from(Box::leak(Box::new(Entry::of_guard(self.shared_ptr()))));
         // SAFETY: (1) the entry is freed only by the guard, which belongs to this thread and leaves first.
         // The guard's handle keeps the runtime. A forgotten guard leaks both the entry and its handle. (2)
         // The entry is new.
@@ -390,7 +390,7 @@ impl Drop for Entered {
         // SAFETY: the entry is from a box that `enter` made. It is freed only here, after it was unlinked.
         let was_newest = unsafe {
             let was_newest = self.entry.as_ref().is_newest();
-            self.entry.as_ref().leave(false);
+            self.entry.as_ref().leave();
             drop(Box::from_raw(self.entry.as_ptr()));
             was_newest
         };

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::handle::{EnterGuard, Handle};
 use super::metrics::RuntimeMetrics;
@@ -224,12 +224,13 @@ impl Runtime {
         let shared = self.handle.shared();
         let exit = shared.lifecycle.exit();
         context::expose_child_jobs();
+        let begun = Instant::now();
         match self.handle.runtime_flavor() {
             Flavor::CurrentThread => current_thread::shutdown(self.handle.reference(), limit),
             Flavor::MultiThread => shared.begin_shutdown(),
         }
         let workers = std::mem::take(&mut self.workers);
-        if exit.wait(limit) {
+        if exit.wait(limit.map(|limit| limit.saturating_sub(begun.elapsed()))) {
             // Each thread has done its last work for the runtime, so the join is short.
             workers.into_iter().for_each(|worker| _ = worker.join());
         }

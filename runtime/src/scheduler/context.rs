@@ -62,6 +62,8 @@ pub struct Entry {
     shared: Option<NonNull<Shared>>,
     older: Cell<*const Entry>,
     entered: RefCell<Option<Entered>>,
+    /// The entry of a call, which leaves it at its end; not of a guard.
+    is_frame: bool,
 }
 
 /// The region of a runtime that was entered on a thread with a job processor.
@@ -76,37 +78,40 @@ struct Entered {
 }
 
 impl Entered {
-    /// Returns `None` if jobs that are made on `job_processor` name `shared` anyway.
+    /// Returns `None` if jobs that are made on `job_processor` name `shared` anyway. `is_frame`: see [`Entry`].
     ///
     /// # Safety
     /// 1. `shared` stays valid until [`leave`](Self::leave).
-    unsafe fn enter(job_processor: &OwnJobs, shared: NonNull<Shared>) -> Option<Self> {
+    unsafe fn enter(job_processor: &OwnJobs, shared: NonNull<Shared>, is_frame: bool) -> Option<Self> {
+        job_processor.leave_kept_regions();
         // SAFETY: (1) this thread works in that region, so it is live.
         if unsafe { job_processor.current_of(job_processor.region()) } == Some(shared) {
             return None;
         }
-        let region = job_processor.region_to_enter(shared);
+        let region = job_processor.region_to_enter(shared, is_frame);
         // SAFETY: (1) the region lives until it is replaced in `leave`, which keeps it otherwise.
         let outer = unsafe { job_processor.replace_region(&raw const *region, job_processor.tag()) };
         Some(Self { region, shared, job_processor, outer })
     }
 
-    /// `is_frame`: the runtime was entered by a call, which has ended, and not by a guard.
+    /// `is_frame`: see [`Entry`].
     fn leave(self, is_frame: bool) {
         // SAFETY: (1) used in this call only.
         let own = unsafe { job_processor() };
         let Some(own) = own.filter(|&own| ptr::eq(own, self.job_processor)) else {
-            // The thread is inside of another pool, or has left this one. Frames that refer to the region may
-            // lie on its stack. So the region and a reference to its runtime stay for good.
+            // The thread is inside of another pool, or in a part that runs alone, or has left its job
+            // processor. Frames that refer to the region may lie on its stack. So the region and a reference
+            // to its runtime stay for good.
             // SAFETY: (1) is duty 1 of `enter`.
             unsafe { Shared::retain(self.shared) };
             return Box::leak(self.region).set_current(None);
         };
+        own.leave_kept_regions();
         let is_at_home = ptr::eq(own.region(), &raw const *self.region);
         if is_at_home {
-            // SAFETY: (1) the region around is live. A frame that ends puts the region before its own back.
-            // So the region of `self` could not be the present one any more. A region of a guard stays as
-            // long as the owner works in a region inside of it.
+            // SAFETY: (1) the region around is live. If it is a frame's, the frame has not ended, because it
+            // would have put another region back. If it is a guard's, it stays as long as the owner works in
+            // a region inside of it.
             unsafe { own.replace_region(self.outer.0, self.outer.1) };
         }
         // The jobs of a call have ended with it. A guard may be dropped inside of a scope, a call or a `join`
@@ -125,8 +130,18 @@ impl Entered {
 }
 
 impl Entry {
+    /// The entry of a call.
     pub fn new(shared: NonNull<Shared>) -> Self {
-        Self { shared: Some(shared), older: Cell::new(null()), entered: RefCell::new(None) }
+        Self::of(Some(shared), true)
+    }
+
+    /// The entry of a guard, which may be dropped at any place of its thread.
+    pub fn of_guard(shared: NonNull<Shared>) -> Self {
+        Self::of(Some(shared), false)
+    }
+
+    fn of(shared: Option<NonNull<Shared>>, is_frame: bool) -> Self {
+        Self { shared, older: Cell::new(null()), entered: RefCell::new(None), is_frame }
     }
 
     /// Makes the entry's runtime the current one.
@@ -138,7 +153,7 @@ impl Entry {
         // SAFETY: (1) used in this call only.
         if let (Some(job_processor), Some(shared)) = (unsafe { job_processor() }, self.shared) {
             // SAFETY: (1) is our (1).
-            *self.entered.borrow_mut() = unsafe { Entered::enter(job_processor, shared) };
+            *self.entered.borrow_mut() = unsafe { Entered::enter(job_processor, shared, self.is_frame) };
         }
         self.link();
     }
@@ -155,10 +170,10 @@ impl Entry {
         CONTEXT.with(|context| std::ptr::eq(context.newest.get(), self))
     }
 
-    /// Takes the entry out of the chain. `is_frame`: it is the entry of a call, not of a guard.
-    pub fn leave(&self, is_frame: bool) {
+    /// Takes the entry out of the chain.
+    pub fn leave(&self) {
         if let Some(entered) = self.entered.take() {
-            entered.leave(is_frame);
+            entered.leave(self.is_frame);
         }
         CONTEXT.with(|context| {
             let mut link = &context.newest;
@@ -182,7 +197,7 @@ pub unsafe fn enter_runtime<R>(shared: NonNull<Shared>, f: impl FnOnce() -> R) -
     struct Leave<'a>(&'a Entry);
     impl Drop for Leave<'_> {
         fn drop(&mut self) {
-            self.0.leave(true);
+            self.0.leave();
         }
     }
     let entry = Entry::new(shared);
@@ -212,11 +227,11 @@ pub unsafe fn in_surroundings<R>(current: Option<NonNull<Shared>>, f: impl FnOnc
     impl Drop for Leave<'_> {
         fn drop(&mut self) {
             surroundings::end(self.1);
-            self.0.leave(true);
+            self.0.leave();
         }
     }
     // The entry enters no region, because the caller sets the region of the jobs that `f` makes.
-    let entry = Entry { shared: current, older: Cell::new(null()), entered: RefCell::new(None) };
+    let entry = Entry::of(current, true);
     entry.link();
     let _leave = Leave(&entry, surroundings::begin());
     coop::suspended(f)

@@ -100,21 +100,24 @@ impl Core {
         OwnPoll(&self.is_in_own_poll)
     }
 
-    /// Takes the core for the thread that ends the runtime, which has begun the shutdown. Waits for the
-    /// thread that has the core, at most for `limit`, unless that thread is in the poll of its own future.
-    /// Returns false if it was not to be had.
+    /// `EndWaits`: the calling thread is about to begin the shutdown, and to take the core.
+    pub(super) fn expect_end(&self) {
+        self.state.lock().ender = Ender::Waits;
+    }
+
+    /// Takes the core for the thread that ends the runtime, which has begun the shutdown after
+    /// [`expect_end`](Self::expect_end). Waits for the thread that has the core, at most for `limit`, unless
+    /// that thread is in the poll of its own future. Returns false if it was not to be had.
     pub(super) fn take_to_end(&self, limit: Option<Duration>) -> bool {
         let mut state = self.state.lock();
         if state.is_free() {
             state.is_taken = true;
+            state.ender = Ender::None;
             return true;
         }
-        if state.is_finished || self.is_in_own_poll.load(Acquire) {
-            return false;
+        if !self.is_in_own_poll.load(Acquire) {
+            self.await_core(&mut state, limit);
         }
-        // `EndWaits`.
-        state.ender = Ender::Waits;
-        self.await_core(&mut state, limit);
         mem::take(&mut state.ender) == Ender::HasCore
     }
 

@@ -22,8 +22,8 @@
 //! may be further down on the stack.
 //!
 //! That stack is the one of the thread that ends the runtime. If another thread drives the runtime at that
-//! time, the ending thread waits for the core (`EndWaits`), and the driving thread hands it over when it
-//! would put it down (`EndGiven`). So a destructor may wait for what the frames below a `block_on` still have
+//! time, the ending thread says that it waits for the core (`EndWaits`) before it begins the shutdown, and the
+//! driving thread hands it over when it would put it down (`EndGiven`). So a destructor may wait for what the frames below a `block_on` still have
 //! to do. The ending thread does not wait if it must not (`shutdown_background`, or a drop inside of a
 //! runtime), or if the driving thread is in the poll of its own future, which may wait for the ending thread.
 //! Then the destructors run on the stack of the driving thread. `OwnPoll`, a fence and the look whether the
@@ -91,11 +91,12 @@ pub fn end_by_panic(shared: &Shared) {
 /// the caller waits for that thread.
 pub fn shutdown(handle: &Reference, limit: Option<Duration>) {
     let shared = handle.shared();
-    let closures = shared.begin_shutdown_keeping_closures();
     if context::with_worker_of(handle.shared_ptr(), |own| own.is_some()) {
         // The calling thread drives. It ends the runtime when it returns from its `block_on`.
-        return shared.drop_closures(closures);
+        return shared.begin_shutdown();
     }
+    shared.core.expect_end();
+    let closures = shared.begin_shutdown_keeping_closures();
     let end = || {
         if shared.core.take_to_end(limit) {
             // SAFETY: (1) we have just taken the core. (2) `handle` is borrowed, and keeps the state.

@@ -196,7 +196,7 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     if has_index {
         worker.end_counters();
     }
-    entry.iter().for_each(|entry| entry.leave(true));
+    entry.iter().for_each(Entry::leave);
     drop(reference);
 }
 

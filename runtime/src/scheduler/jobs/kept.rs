@@ -8,7 +8,11 @@
 //!
 //! Until then, each kept region holds its runtime, because a thread that begins a job may be about to enter
 //! that runtime. And it serves the next guard that would make an equal region, so that a long computation
-//! that enters a runtime again and again keeps a few.
+//! that enters a runtime again and again keeps a few. It does not serve a frame, which frees its region at its
+//! end.
+//!
+//! A frame that ends, or a guard, may put a kept region back as the present one. The thread leaves it when it
+//! enters or leaves a runtime the next time, or at the outermost end.
 
 use std::cell::RefCell;
 use std::ptr::NonNull;
@@ -33,6 +37,9 @@ impl KeptRegions {
     /// Keeps a region in which `runtime` was current. From now on, that of the region around is.
     pub fn keep(&self, region: Box<Region>, runtime: NonNull<()>, hold: Box<dyn Send>) {
         region.set_current(None);
+        // A guard that takes it again must keep it, too.
+        // SAFETY: (1) it is live.
+        unsafe { Region::mark_used(&*region) };
         self.0.borrow_mut().push(Kept { region, runtime, _hold: hold });
     }
 
@@ -45,6 +52,12 @@ impl KeptRegions {
         let region = all.swap_remove(place).region;
         region.set_current(Some(runtime));
         Some(region)
+    }
+
+    /// The region around `region`, if `region` is a kept one.
+    pub fn around(&self, region: *const Region) -> Option<*const Region> {
+        let all = self.0.borrow();
+        all.iter().find(|kept| std::ptr::eq(&*kept.region, region)).map(|kept| kept.region.parent())
     }
 
     #[must_use = "they are freed when they are dropped"]
@@ -62,7 +75,7 @@ mod tests {
     use crate::job::region::Current;
 
     fn runtime(number: usize) -> NonNull<()> {
-        NonNull::without_provenance(std::num::NonZero::new(number * 8).unwrap())
+        NonNull::new(std::ptr::without_provenance_mut(number * 8)).unwrap()
     }
 
     fn region(parent: *const Region, current: NonNull<()>) -> Box<Region> {
@@ -80,13 +93,15 @@ mod tests {
             // SAFETY: (1) it is kept.
             unsafe { Region::current_of(address) }
         };
+        assert!(!inner.is_used() && kept.around(address).is_none());
         kept.keep(inner, runtime(2), Box::new(()));
         assert_eq!(current(), Current::Is(Some(runtime(1))));
+        assert_eq!((kept.around(address), kept.around(&*outer)), (Some(&raw const *outer), None));
         assert!(kept.take(null(), Tag::NONE, runtime(2)).is_none());
         assert!(kept.take(&*outer, Tag::new(1), runtime(2)).is_none());
         assert!(kept.take(&*outer, Tag::NONE, runtime(1)).is_none());
         let again = kept.take(&*outer, Tag::NONE, runtime(2)).expect("there is an equal one");
-        assert!(std::ptr::eq(&*again, address) && kept.is_empty());
+        assert!(std::ptr::eq(&*again, address) && again.is_used() && kept.is_empty());
         assert_eq!(current(), Current::Is(Some(runtime(2))));
     }
 

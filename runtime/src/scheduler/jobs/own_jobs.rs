@@ -208,6 +208,13 @@ impl OwnJobs {
         if self.overflow.is_empty() { None } else { self.overflow.pop_front() }
     }
 
+    /// Takes a child job from the overflow list, if the waiting holder may run it. A thief may have moved it
+    /// there ([`steal_from_below`](JobProcessor::steal_from_below)).
+    pub fn take_from_overflow(&self) -> Option<JobRef> {
+        let tag = self.waits_for();
+        self.overflow.take_first(|job| tag.may_run(job.tag()))
+    }
+
     /// Takes a job that only this job processor may run, if the waiting holder may run it.
     pub fn take_broadcast(&self) -> Option<JobRef> {
         let tag = self.waits_for().without_external();

@@ -101,10 +101,12 @@ impl OwnJobs {
         before
     }
 
-    /// A region inside of the owner's, in which `shared` is current.
-    pub fn region_to_enter(&self, shared: NonNull<Shared>) -> Box<Region> {
+    /// A region inside of the owner's, in which `shared` is current. A frame (`is_frame`) frees its region, so
+    /// it gets a new one.
+    pub fn region_to_enter(&self, shared: NonNull<Shared>, is_frame: bool) -> Box<Region> {
         let (parent, tag) = (self.region(), self.tag());
-        self.kept.take(parent, tag, shared.cast()).unwrap_or_else(|| {
+        let kept = if is_frame { None } else { self.kept.take(parent, tag, shared.cast()) };
+        kept.unwrap_or_else(|| {
             // SAFETY: (1) the region around is live, and lives until this one is freed, or is not used any
             // more: see `kept.rs`.
             Box::new(unsafe { Region::entered(parent, tag, Some(shared.cast())) })
@@ -121,8 +123,17 @@ impl OwnJobs {
         self.kept.keep(region, shared.cast(), Box::new(hold));
     }
 
-    /// Frees the kept regions, unless the owner works in a region, which may be inside of one. The caller is
-    /// outside of all computations.
+    /// Leaves the kept regions in which the owner works: their guards are gone.
+    #[inline]
+    pub fn leave_kept_regions(&self) {
+        while let Some(around) = self.kept.around(self.region()) {
+            // SAFETY: (1) as in `Entered::leave`: the owner works in a region inside of it.
+            unsafe { self.replace_region(around, self.tag()) };
+        }
+    }
+
+    /// Frees the kept regions, unless the owner works in the region of a guard that is left, which may be
+    /// inside of one. The caller is outside of all computations.
     #[inline]
     pub fn free_regions(&self) {
         if !self.kept.is_empty() {
@@ -132,6 +143,7 @@ impl OwnJobs {
 
     #[cold]
     fn free_kept(&self) {
+        self.leave_kept_regions();
         if self.region().is_null() {
             // The last reference to a runtime drops hooks, which are foreign.
             drop(self.kept.take_all());

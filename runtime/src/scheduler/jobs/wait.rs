@@ -205,7 +205,8 @@ impl OwnJobs {
                     return true;
                 }
                 // SAFETY: (1).
-                match unsafe { self.pop(floor) }.or_else(|| self.take_broadcast()) {
+                let job = unsafe { self.pop(floor) }.or_else(|| self.take_broadcast());
+                match job.or_else(|| self.take_from_overflow()) {
                     // SAFETY: (1) the job was just claimed.
                     Some(job) => host.engaged(self, || unsafe { self.run(job) }),
                     None => self.sleep_unwinding(host, awaited),
