@@ -195,7 +195,8 @@ impl Builder {
     ///
     /// With 0, tasks wait while all workers are stuck or blocked, and computations do not yield to tasks.
     /// With 1, the only spare worker may be inside of a long poll itself. Sockets and timers then wait for
-    /// it.
+    /// it. So it leaves tasks that are known to compute for long to the workers, and polls them only if no
+    /// worker has taken one for 5 s.
     ///
     /// # Examples
     /// The one worker sleeps, and a spare worker polls the other task:

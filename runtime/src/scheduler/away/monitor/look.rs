@@ -26,12 +26,13 @@ const PRESS: Duration = Duration::from_micros(2500);
 const URGENT: Duration = Duration::from_millis(1);
 /// How long the monitor looks every [`URGENT`] after it had to act.
 const ALERT: Duration = Duration::from_millis(100);
-/// How long slow tasks wait for a worker that takes long. Then a spare worker helps.
+/// How long slow tasks wait for a worker that takes long. Then a spare worker helps, unless it is the last
+/// one that serves.
 const SLOW_WAITS: Duration = Duration::from_millis(20);
 /// How long a spare worker helps after a slow task last waited, or the spare worker last ran one.
 const HELPS: Duration = Duration::from_millis(100);
-/// How long slow tasks wait although a spare worker helps. Then one more helps. It is this long because each
-/// takes the CPU from the others.
+/// How long slow tasks wait although a spare worker helps, or because only one serves. Then one more helps.
+/// It is this long because each takes the CPU from the others, and the last one lets sockets and timers wait.
 const HELP_WAITS: Duration = Duration::from_secs(5);
 /// How many spare workers serve while every worker is inside of long polls, and some of them compute there.
 /// While one spare worker polls a task that is not known to compute for long, the other one waits in the
@@ -311,7 +312,9 @@ impl Looks<'_> {
         if state.slow.is_empty() {
             return;
         }
-        let limit = if self.helpers == 0 { SLOW_WAITS } else { HELP_WAITS };
+        // At the shutdown no spare worker rests, and all serve.
+        let is_last = self.leaves_one_server() && !state.lifecycle.has_begun();
+        let limit = if self.helpers == 0 && !is_last { SLOW_WAITS } else { HELP_WAITS };
         if now.duration_since(self.slow_since) >= limit {
             self.slow_since = now;
             self.helpers += 1;
@@ -321,6 +324,12 @@ impl Looks<'_> {
             state.fetch_strictly(Work::Task);
         }
         state.wake_full_spare();
+    }
+
+    /// Whether the limit of spare workers allows at most one that serves.
+    fn leaves_one_server(&self) -> bool {
+        let state = self.state;
+        state.away.blocked() + state.waiting() + 1 >= state.max_spares
     }
 
     /// Empties the queues of a worker that is stuck or gets no CPU. Returns whether it took a task for any

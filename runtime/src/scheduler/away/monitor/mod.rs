@@ -53,9 +53,11 @@
 //! All workers that may take long may be in a computation, or in one poll, for seconds. So if none of them
 //! has taken a slow task for [`SLOW_WAITS`], one more spare worker helps with slow tasks, as if a worker were
 //! away. It helps until no slow task has waited, and no spare worker has computed, for [`HELPS`]. If not even
-//! this worker takes a slow task for [`HELP_WAITS`], another one comes. When no spare worker serves any more,
-//! the names are forgotten. Rejected: having a serving worker run the task that has waited. Sockets and
-//! timers then waited behind it (`docs/performance/tried.md`).
+//! this worker takes a slow task for [`HELP_WAITS`], another one comes. The last spare worker that serves
+//! would leave sockets and timers alone, so it helps only after [`HELP_WAITS`]. It has to help then, because
+//! a worker may spin until the slow task has run. When no spare worker serves any more, the names are
+//! forgotten. Rejected: having a serving worker run the task that has waited. Sockets and timers then waited
+//! behind it (`docs/performance/tried.md`).
 //!
 //! # What it does
 //! ```text

@@ -638,6 +638,33 @@ fn a_spare_worker_helps_when_slow_tasks_have_waited_for_long_and_another_one_muc
 }
 
 #[test]
+fn the_last_spare_worker_that_serves_helps_much_later_unless_the_runtime_ends() {
+    let helps_after = |runtime: &NoThreads, time| {
+        let (mut looks, now) = looks(runtime);
+        looks.see_to_slow(now + time);
+        looks.helpers == 1
+    };
+    let with_slow_task = |spares| {
+        let runtime = world(spares);
+        runtime.slow.push_task(runtime.task());
+        runtime
+    };
+    let runtime = with_slow_task(1);
+    assert!(!helps_after(&runtime, HELP_WAITS - Duration::from_nanos(1)), "sockets would wait for it");
+    assert!(helps_after(&runtime, HELP_WAITS), "the workers may spin until the task has run");
+    assert!(runtime.lifecycle.begin());
+    assert!(helps_after(&runtime, SLOW_WAITS));
+    runtime.slow.pop_task().unwrap().cancel();
+
+    let runtime = with_slow_task(3);
+    runtime.away.set_up(|table| table.blocked = 1);
+    assert!(helps_after(&runtime, SLOW_WAITS), "one serves, one helps");
+    runtime.away.set_up(|table| table.blocked = 2);
+    assert!(!helps_after(&runtime, SLOW_WAITS), "the others compensate");
+    runtime.slow.pop_task().unwrap().cancel();
+}
+
+#[test]
 fn a_helper_stays_while_it_computes() {
     let runtime = world(1);
     let (mut looks, now) = looks(&runtime);
