@@ -103,7 +103,7 @@ impl Worker {
         slow_tasks.is_slow(task.id()) || slow_tasks.contains_site(task) && self.random_below(slow::PROBE) > 0
     }
 
-    /// A task that is known to compute for long, if this worker may take long.
+    /// A task that is known to compute for long, if this worker may take long, or probes it.
     fn next_slow_task(&self) -> Option<Runnable> {
         if self.shared().slow.is_empty() { None } else { self.take_slow_task() }
     }
@@ -111,19 +111,51 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn take_slow_task(&self) -> Option<Runnable> {
-        if !self.may_take_long() {
+        let shared = self.shared();
+        let task = if self.may_take_long() {
+            let task = shared.slow.pop_task()?;
+            // Relaxed: a number.
+            shared.monitor.slow_taken.fetch_add(1, Relaxed);
+            task
+        } else if shared.monitor.begins_probe(self.index()) {
+            self.probe_slow_task()?
+        } else {
             return None;
-        }
-        let task = self.shared().slow.pop_task()?;
-        // Relaxed: a number.
-        self.shared().monitor.slow_taken.fetch_add(1, Relaxed);
+        };
         self.time_next_poll();
         if !self.is_permanent() {
             // This worker may have been the poller, and another worker has to become it.
             self.stop_searching_if_so();
-            self.shared().fetch_strictly(Work::Task);
+            shared.fetch_strictly(Work::Task);
         }
         Some(task)
+    }
+
+    /// The first of the slow tasks that waits there because of its place alone, if there is one among the
+    /// first [`PROBE`](slow::PROBE). It may be quick. The tasks before it go to the end of the queue.
+    fn probe_slow_task(&self) -> Option<Runnable> {
+        let shared = self.shared();
+        let mut passed = IntrusiveList::new();
+        let mut tasks = iter::from_fn(|| shared.slow.pop_task()).take(slow::PROBE);
+        let probed = tasks.find_map(|task| {
+            if !shared.monitor.slow_tasks.is_slow(task.id()) {
+                return Some(task);
+            }
+            passed.push_task(task);
+            None
+        });
+        if !passed.is_empty() {
+            self.leave_slow(passed);
+        }
+        probed
+    }
+
+    /// Leaves slow tasks to workers that may take long.
+    fn leave_slow(&self, tasks: IntrusiveList<Header>) {
+        self.shared().slow.push_batch(tasks);
+        // PushFence of `idle.rs`.
+        fence(SeqCst);
+        self.shared().leave_to_lower(self.index());
     }
 
     /// Whether the worker takes slow tasks: its role takes any task, or it runs tasks in the place of
@@ -373,10 +405,7 @@ impl Worker {
             shared.injector.push_batch(others);
             shared.fetch_strictly(Work::Task);
         } else {
-            shared.slow.push_batch(others);
-            // PushFence of `idle.rs`.
-            fence(SeqCst);
-            shared.leave_to_lower(self.index());
+            self.leave_slow(others);
         }
     }
 

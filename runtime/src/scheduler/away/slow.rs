@@ -13,7 +13,7 @@
 //! may spawn all of its tasks in one place. For the same reason a place begins with [`PRIOR`] short polls,
 //! and a task counts only once as long. Otherwise a few tasks that compute would make the others slow. About
 //! one in [`PROBE`] tasks of a slow place goes to a serving worker all the same, so a place that has become
-//! quick is found.
+//! quick is found. A task of a slow place that has waited for long is probed (`monitor/mod.rs`).
 //!
 //! Workers and the monitor see polls. While the monitor has seen long polls, a worker whose stride is one
 //! poll measures that poll: a worker that serves, one that has taken a slow task, and one whose polls are

@@ -167,6 +167,18 @@ impl Shared {
         self.unpark_picked(sleeper);
     }
 
+    /// The serving spare worker that can probe a slow task. It sleeps, and another serving one that sleeps is
+    /// left for the driver.
+    pub fn sleeping_prober(&self) -> Option<usize> {
+        let poller = self.driver.poller();
+        self.away.read(|table| {
+            let serving = table.active().iter().copied().skip(table.full(self.waiting()));
+            let asleep = serving.filter(|&index| self.idle.is_sleeper(index));
+            let mut others = asleep.clone().filter(|&index| Some(index) != poller);
+            if asleep.count() >= 2 { others.next() } else { None }
+        })
+    }
+
     /// If more spare workers are active than are needed, and one of them sleeps, wakes it so that it rests.
     pub fn dismiss_surplus(&self) {
         if self.lifecycle.has_begun() {

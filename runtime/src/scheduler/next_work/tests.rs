@@ -369,6 +369,42 @@ fn a_spare_worker_takes_slow_tasks_for_a_worker_that_is_away_or_yields() {
 }
 
 #[test]
+fn a_worker_that_serves_probes_one_slow_task_of_which_only_the_place_is_known() {
+    let runtime = NoThreads::with_spares(1, 2);
+    runtime.away.set_up(|table| table.serving = 1);
+    let spare = spare(&runtime);
+    let ids: Vec<_> = (0..4)
+        .map(|_| {
+            let task = runtime.task();
+            let id = task.id();
+            runtime.slow.push_task(task);
+            id
+        })
+        .collect();
+    (0..2).for_each(|_| runtime.monitor.slow_tasks.insert(ids[0], std::panic::Location::caller()));
+    sleeps(&runtime, 0);
+    assert!(spare.next_slow_task().is_none());
+    runtime.monitor.set_prober(Some(spare.index()));
+    assert_eq!(id_of(spare.search()), Some(ids[1]));
+    assert_eq!(runtime.unparked(), [0], "it takes the task that is slow itself");
+    assert!(spare.search().is_none(), "one probe");
+    assert_eq!(runtime.monitor.slow_taken.load(Relaxed), 0, "the others have waited as long as before");
+    let left = [(); 4].map(|()| id_of(runtime.slow.pop_task()));
+    assert_eq!(left, [Some(ids[2]), Some(ids[3]), Some(ids[0]), None]);
+
+    // Both tasks are slow.
+    let tasks = [runtime.task(), runtime.task()];
+    for task in tasks {
+        (0..2).for_each(|_| runtime.monitor.slow_tasks.insert(task.id(), std::panic::Location::caller()));
+        runtime.slow.push_task(task);
+    }
+    runtime.monitor.set_prober(Some(spare.index()));
+    assert!(spare.search().is_none());
+    assert_eq!(runtime.slow.len(), 2);
+    (0..2).for_each(|_| runtime.slow.pop_task().unwrap().cancel());
+}
+
+#[test]
 fn a_spare_worker_that_serves_sorts_slow_tasks_out() {
     let runtime = NoThreads::with_spares(1, 2);
     runtime.away.set_up(|table| table.serving = 1);

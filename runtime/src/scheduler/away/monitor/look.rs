@@ -34,6 +34,8 @@ const HELPS: Duration = Duration::from_millis(100);
 /// How long slow tasks wait although a spare worker helps, or because only one serves. Then one more helps.
 /// It is this long because each takes the CPU from the others, and the last one lets sockets and timers wait.
 const HELP_WAITS: Duration = Duration::from_secs(5);
+/// How long slow tasks wait until a serving spare worker probes them one by one.
+const PROBE_WAITS: Duration = Duration::from_millis(100);
 /// How many spare workers serve while every worker is inside of long polls, and some of them compute there.
 /// While one spare worker polls a task that is not known to compute for long, the other one waits in the
 /// driver.
@@ -295,7 +297,7 @@ impl Looks<'_> {
     }
 
     /// Has a worker come for slow tasks, if one sleeps that takes them. Decides how many spare workers help
-    /// with them.
+    /// with them, and whether one probes them.
     fn see_to_slow(&mut self, now: Instant) {
         let state = self.state;
         // Relaxed: a number.
@@ -303,14 +305,14 @@ impl Looks<'_> {
         if state.slow.is_empty() || taken != self.slow_taken {
             (self.slow_taken, self.slow_since) = (taken, now);
         }
-        let is_spare_computing = || self.observed().any(|index| self.is_computing_spare(index));
-        if !state.slow.is_empty() || self.helpers > 0 && is_spare_computing() {
+        let computing = self.observed().filter(|&index| self.is_computing_spare(index)).count();
+        if !state.slow.is_empty() || self.helpers > 0 && computing > 0 {
             self.helps_until = now + HELPS;
         } else if now >= self.helps_until {
             self.helpers = 0;
         }
         if state.slow.is_empty() {
-            return;
+            return state.monitor.set_prober(None);
         }
         // At the shutdown no spare worker rests, and all serve.
         let is_last = self.leaves_one_server() && !state.lifecycle.has_begun();
@@ -324,6 +326,11 @@ impl Looks<'_> {
             state.fetch_strictly(Work::Task);
         }
         state.wake_full_spare();
+        // While a probe computes, no other one begins: each takes the CPU from the others.
+        let may_probe = computing <= self.helpers && now.duration_since(self.slow_since) >= PROBE_WAITS;
+        let prober = if may_probe { state.sleeping_prober() } else { None };
+        state.monitor.set_prober(prober);
+        state.unpark_picked(prober);
     }
 
     /// Whether the limit of spare workers allows at most one that serves.

@@ -59,6 +59,11 @@
 //! forgotten. Rejected: having a serving worker run the task that has waited. Sockets and timers then waited
 //! behind it (`docs/performance/tried.md`).
 //!
+//! Some slow tasks wait only because of the place that spawned them, and may be quick. So if no worker has
+//! taken a slow task for [`PROBE_WAITS`], a serving worker *probes* one, at most one for each look. Another
+//! serving worker is asleep then, and sees to the driver. If the probed task computes for long, no worker
+//! probes until its poll ends. So at most one thread more wants a CPU.
+//!
 //! # What it does
 //! ```text
 //! Observe      every worker; a worker in a long poll ends its stride of polls early (`worker.rs`)

@@ -2,7 +2,7 @@
 
 use crate::driver::Driver;
 use crate::loom::sync::atomic::Ordering::{Relaxed, SeqCst};
-use crate::loom::sync::atomic::{AtomicBool, AtomicU64, fence};
+use crate::loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, fence};
 use crate::scheduler::away::slow::SlowTasks;
 use crate::scheduler::metrics::Counter;
 use crate::scheduler::park::Parker;
@@ -22,6 +22,9 @@ pub struct Monitor {
     pub cancellers: Cancellers,
     /// How many tasks workers have taken from the queue of slow tasks.
     pub slow_taken: AtomicU64,
+    /// The index of the serving spare worker that may probe one slow task. 0 if there is none, because
+    /// worker 0 is a permanent one.
+    prober: AtomicUsize,
     /// How often a worker was found stuck in a task's poll while work waited or spare workers were active.
     pub stalls: Counter,
     /// Tasks taken from the LIFO slots of workers that were stuck or got no CPU.
@@ -57,6 +60,18 @@ impl Monitor {
         if self.saw_long_polls() != saw {
             self.saw_long_polls.store(saw, Relaxed);
         }
+    }
+
+    /// From now on only spare worker `prober` may probe a slow task.
+    pub(in crate::scheduler) fn set_prober(&self, prober: Option<usize>) {
+        // Relaxed: a hint. The worker that is unparked behind this sees it.
+        self.prober.store(prober.unwrap_or(0), Relaxed);
+    }
+
+    /// Whether spare worker `index` may probe a slow task. It may do so once.
+    pub fn begins_probe(&self, index: usize) -> bool {
+        // Relaxed: a hint. If the monitor lets another worker probe meanwhile, this fails.
+        index > 0 && self.prober.compare_exchange(index, 0, Relaxed, Relaxed).is_ok()
     }
 
     /// Remembers that the task which the worker polls computes for long, if the worker's tick is still

@@ -141,6 +141,23 @@ fn the_first_sleeper_that_takes_slow_tasks_is_woken_for_one() {
 }
 
 #[test]
+fn a_sleeper_that_serves_can_probe_a_slow_task_if_another_one_is_left_for_the_driver() {
+    let config = Config { is_pool: false, spare_workers: 3, ..Config::of_pool(2) };
+    let runtime = NoThreads::of(config, Driver::new(Some(IoDriver::new(16, None).unwrap()), None));
+    let spares = [(); 3].map(|()| runtime.add_spare());
+    runtime.away.change(|table| (table.stalled, table.serving) = (1, 2));
+    let poller = runtime.driver.try_become_poller(spares[1]).unwrap();
+    [0, 1].into_iter().for_each(|spare| runtime.idle.announce_sleep(spares[spare], false));
+    assert_eq!(runtime.sleeping_prober(), None, "the first one helps, and does not serve");
+    runtime.idle.announce_sleep(spares[2], false);
+    assert_eq!(runtime.sleeping_prober(), Some(spares[2]));
+    drop(poller);
+    assert_eq!(runtime.sleeping_prober(), Some(spares[1]));
+    assert!(runtime.idle.end_sleep(spares[1]));
+    assert_eq!(runtime.sleeping_prober(), None, "the last one that sleeps");
+}
+
+#[test]
 fn a_surplus_sleeper_is_woken_to_rest() {
     let runtime = with(3, 0);
     [4, 5].into_iter().for_each(|spare| runtime.idle.announce_sleep(spare, false));

@@ -699,6 +699,40 @@ fn a_sleeper_that_takes_slow_tasks_is_woken_for_one() {
     assert_eq!(runtime.unparked(), [0]);
 }
 
+#[test]
+fn a_spare_worker_that_serves_probes_slow_tasks_that_have_waited_while_another_sleeps() {
+    let runtime = world(3);
+    let (mut looks, now) = looks(&runtime);
+    [4, 5, 6].into_iter().for_each(|index| call(&runtime, index));
+    runtime.away.set_up(|table| (table.stalled, table.serving) = (1, 2));
+    looks.helpers = 1;
+    // The helper is inside of the first slow task.
+    looks.watched[4].is_held = true;
+    runtime.slow.push_task(runtime.task());
+    sleeps(&runtime, 5);
+    sleeps(&runtime, 6);
+    let soon = now + PROBE_WAITS - Duration::from_nanos(1);
+    let prober = || [4, 5, 6].into_iter().find(|&index| runtime.monitor.begins_probe(index));
+    let mut prober_after = |time| {
+        looks.see_to_slow(time);
+        (runtime.unparked(), prober())
+    };
+    assert_eq!(prober_after(soon), (vec![], None));
+    assert_eq!(prober_after(now + PROBE_WAITS), (vec![5], Some(5)));
+    assert_eq!(prober_after(now + PROBE_WAITS), (vec![5], Some(5)), "the task was quick");
+    assert!(runtime.idle.end_sleep(5));
+    assert_eq!(prober_after(now + PROBE_WAITS), (vec![], None), "the last one stays in the driver");
+    sleeps(&runtime, 5);
+    looks.watched[5].is_held = true;
+    looks.see_to_slow(now + PROBE_WAITS);
+    assert_eq!((runtime.unparked(), prober()), (vec![], None), "the probe computes");
+    looks.watched[5].is_held = false;
+    looks.see_to_slow(now + PROBE_WAITS);
+    runtime.slow.pop_task().unwrap().cancel();
+    looks.see_to_slow(now + PROBE_WAITS);
+    assert_eq!((runtime.unparked(), prober()), (vec![5], None), "no slow task is left");
+}
+
 /// A runtime with a driver.
 fn world_with_driver() -> NoThreads {
     let config = Config { is_pool: false, ..Config::of_pool(2) };
