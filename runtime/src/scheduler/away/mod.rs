@@ -55,7 +55,8 @@
 //!   jobs, but nothing from other workers, because these workers are there to do it themselves. So tasks in
 //!   other rings that compute for long stay there, and the serving worker is soon back. Beside workers that
 //!   compute there are two, because a serving worker takes tasks of which nothing is known yet. While such a
-//!   task computes, the other serving worker is the poller.
+//!   task computes, the other serving worker is the poller. While many spare workers compute, the serving
+//!   ones take no injected job (`monitor/mod.rs`).
 //! - Other spare workers rest. At the shutdown none rests, and they serve.
 //!
 //! A spare worker asks for its role when it is out of work.

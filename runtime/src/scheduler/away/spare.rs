@@ -158,7 +158,7 @@ impl Shared {
         });
     }
 
-    /// Wakes a spare worker that takes slow tasks, if one sleeps.
+    /// Wakes a spare worker that takes slow tasks and injected jobs in any case, if one sleeps.
     pub fn wake_full_spare(&self) {
         let sleeper = self.away.read(|table| {
             let full = table.active().iter().take(table.full(self.waiting()));

@@ -127,6 +127,19 @@ impl Shared {
         self.job_processors().for_each(JobProcessor::ask);
     }
 
+    /// Whether spare worker `index`, which serves, leaves injected jobs to the others: a hint. One more
+    /// computation would only take a CPU from those that pass split points, or from as many spare workers as
+    /// there are workers.
+    pub fn is_job_extra(&self, index: usize) -> bool {
+        self.splits.are_passed_by_others_than(index) || self.leaves_jobs()
+    }
+
+    /// Whether so many spare workers compute that those that serve leave injected jobs to the others: a hint.
+    pub fn leaves_jobs(&self) -> bool {
+        // After the shutdown has begun, `compute` jobs are only cancelled.
+        self.monitor.leaves_jobs() && !self.lifecycle.has_begun()
+    }
+
     /// Whether there is a job that a worker with this role could run, if it has no work. `own` is its job
     /// processor. Without `own`, jobs that only one job processor may run do not count.
     pub fn has_jobs_for(&self, own: Option<&OwnJobs>, role: Role) -> bool {
@@ -146,7 +159,7 @@ impl Shared {
             }
             Role::Serves => {
                 let index = own.map_or(usize::MAX, |own| own.index());
-                self.injected_jobs.has_any() && !self.splits.are_passed_by_others_than(index)
+                self.injected_jobs.has_any() && !self.is_job_extra(index)
                     || own.is_some_and(|own| has_jobs(own))
             }
             Role::Surplus => own.is_some_and(|own| has_jobs(own)),

@@ -87,10 +87,9 @@ impl Worker {
         if !self.shared().injected_jobs.has_any() && job_processor.broadcasts.is_empty() {
             return false;
         }
-        // Where computations pass split points, one more computation would only take a CPU from them.
         let is_extra = match self.ask_role() {
             Role::Full | Role::Begins => false,
-            Role::Serves => self.shared().splits.are_passed_by_others_than(self.index()),
+            Role::Serves => self.shared().is_job_extra(self.index()),
             Role::Surplus => true,
         };
         if is_extra {
@@ -108,14 +107,18 @@ impl Worker {
         let injected_jobs = &self.shared().injected_jobs;
         let job = match kind {
             0 => job_processor.broadcasts.pop_front(),
-            1 => injected_jobs.take_install(Tag::NONE),
+            1 => injected_jobs.take_install(Tag::NONE).inspect(|_| self.took_injected_job()),
             _ => {
-                let injected = injected_jobs.take_injected();
+                let injected = injected_jobs.take_injected().inspect(|_| self.took_injected_job());
                 return injected.map(|injected| self.run_injected(injected)).is_some();
             }
         };
         // SAFETY: (1) the job was just claimed.
         job.map(|job| unsafe { self.run_job(job) }).is_some()
+    }
+
+    fn took_injected_job(&self) {
+        self.processor().metrics.injected_jobs.add(1);
     }
 
     fn run_injected(&self, injected: Injected) {

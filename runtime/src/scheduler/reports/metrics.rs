@@ -109,6 +109,8 @@ pub struct WorkerMetrics {
     pub sleep_changes: Counter,
     /// Split points at which it looked at the clock.
     pub looks: Counter,
+    /// Injected jobs that it took while it had no work.
+    pub injected_jobs: Counter,
     /// Times it yielded to tasks at a split point.
     pub yields: Counter,
     /// Times its ring overflowed into the injector.

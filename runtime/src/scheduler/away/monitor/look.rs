@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::jobs::WatchedJobs;
 use super::seen::{Counts, LONG, SAMPLE, Sample, Watched, is_asleep, moves_of};
 use super::{WatchedCancellers, WatchedWakers};
 use crate::config::Stall;
@@ -74,6 +75,7 @@ pub struct Looks<'a> {
     /// How many spare workers help with slow tasks.
     helpers: usize,
     helps_until: Instant,
+    jobs: WatchedJobs,
     wakers: WatchedWakers,
     cancellers: WatchedCancellers,
     /// Whether the last look saw tasks behind a stuck worker, and called a sleeping worker unless a worker
@@ -115,6 +117,7 @@ impl<'a> Looks<'a> {
             slow_since: now,
             helpers: 0,
             helps_until: now,
+            jobs: WatchedJobs::new(now),
             wakers: WatchedWakers::default(),
             cancellers: WatchedCancellers::default(),
             has_called: false,
@@ -147,6 +150,7 @@ impl Looks<'_> {
         let is_any_still = self.watched.iter().any(|watch| watch.still > 0);
         let is_deserted = self.see_to_driver();
         let held = self.rescue(now);
+        self.see_to_jobs(now);
         self.wakers.see_to(state);
         let waiting = self.waiting();
         let has_acted = self.relieve(now, waiting, is_deserted);
@@ -333,6 +337,17 @@ impl Looks<'_> {
         state.unpark_picked(prober);
     }
 
+    /// Decides whether spare workers that serve leave injected jobs to the others.
+    fn see_to_jobs(&mut self, now: Instant) {
+        let state = self.state;
+        // A spare worker whose job has begun to block just now does not count.
+        let computes =
+            |&index: &usize| self.is_computing_spare(index) && state.processor(index).probe().is_runnable();
+        let computing = || self.observed().filter(computes).count().saturating_sub(self.helpers);
+        let computing = state.injected_jobs.has_any().then(computing);
+        self.jobs.see_to(state, now, computing);
+    }
+
     /// Whether the limit of spare workers allows at most one that serves.
     fn leaves_one_server(&self) -> bool {
         let state = self.state;
@@ -515,7 +530,12 @@ impl Looks<'_> {
         state.monitor.set_jobs_wait(is_any_stuck && state.has_jobs_for(None, Role::Full));
         let is_any_asleep = || state.idle.has_sleepers() || state.idle.has_waiters();
         let are_left = is_any_still && is_any_asleep() && state.has_jobs_for(None, Role::Full);
+        let may_others_take = || state.idle.has_waiters() || state.idle.sleepers() > state.extra();
         match are_left {
+            // Serving workers would only sleep again.
+            true if state.leaves_jobs() && state.external.count() == 0 && !may_others_take() => {
+                state.wake_full_spare()
+            }
             true if self.has_called_for_jobs => state.fetch_anyway(),
             true => _ = state.fetch(Work::Job),
             false => {}

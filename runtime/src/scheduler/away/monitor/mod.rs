@@ -64,6 +64,14 @@
 //! serving worker is asleep then, and sees to the driver. If the probed task computes for long, no worker
 //! probes until its poll ends. So at most one thread more wants a CPU.
 //!
+//! Injected jobs have no such queue. A job that computes without split points holds up the serving worker
+//! that took it. Then one more serves, and takes the next job. So if as many spare workers compute, beyond
+//! those that help, as there are workers, the serving ones leave injected jobs to the others
+//! (`Shared::is_job_extra`). A spare worker that is off its CPU at this look does not count, because a job
+//! that blocks has to be replaced. But a job may spin until others have run. So if no worker has taken an
+//! injected job for [`JOB_WAITS`] meanwhile, one spare worker more may compute. The wait doubles with each,
+//! up to 5 s. The count begins anew when no injected job waits.
+//!
 //! # What it does
 //! ```text
 //! Observe      every worker; a worker in a long poll ends its stride of polls early (`worker.rs`)
@@ -152,10 +160,11 @@
 //! agree nor be told.
 //!
 //! In the files: `state.rs` (what other threads see of the monitor), `rest.rs` (its sleep for good),
-//! `seen.rs` (what it sees of one worker), `wakers.rs` (the foreign wakers that wait), `look.rs` (what it
-//! decides at a look, and does).
+//! `seen.rs` (what it sees of one worker), `wakers.rs` (the foreign wakers that wait), `jobs.rs` (the
+//! injected jobs that wait), `look.rs` (what it decides at a look, and does).
 
 mod cancels;
+mod jobs;
 mod look;
 mod rest;
 mod seen;

@@ -18,6 +18,8 @@ pub struct Monitor {
     saw_long_polls: AtomicBool,
     /// Whether jobs wait while a worker is stuck: a hint.
     jobs_wait: AtomicBool,
+    /// Whether so many spare workers compute that those that serve take no injected job: a hint.
+    leaves_jobs: AtomicBool,
     pub slow_tasks: SlowTasks,
     pub cancellers: Cancellers,
     /// How many tasks workers have taken from the queue of slow tasks.
@@ -45,6 +47,18 @@ impl Monitor {
     pub(super) fn set_jobs_wait(&self, do_wait: bool) {
         if self.do_jobs_wait() != do_wait {
             self.jobs_wait.store(do_wait, Relaxed);
+        }
+    }
+
+    /// Whether so many spare workers compute that those that serve take no injected job: a hint.
+    pub fn leaves_jobs(&self) -> bool {
+        // Relaxed: a hint.
+        self.leaves_jobs.load(Relaxed)
+    }
+
+    pub(in crate::scheduler) fn set_leaves_jobs(&self, leaves: bool) {
+        if self.leaves_jobs() != leaves {
+            self.leaves_jobs.store(leaves, Relaxed);
         }
     }
 

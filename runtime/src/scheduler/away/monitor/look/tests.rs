@@ -3,6 +3,7 @@ use std::pin::pin;
 use std::sync::mpsc;
 use std::task::{Context, Waker};
 
+use super::super::jobs::JOB_WAITS;
 use super::*;
 use crate::config::Config;
 use crate::driver::Driver;
@@ -86,6 +87,7 @@ fn looks(runtime: &NoThreads) -> (Looks<'_>, Instant) {
     (looks.alert_until, looks.long_polls_until, looks.helps_until) = (now, now, now);
     (looks.serves_until, looks.more_serve_until) = (now, now);
     (looks.slow_since, looks.moved_at) = (now, now);
+    looks.jobs = WatchedJobs::new(now);
     looks.observe(now);
     (looks, now)
 }
@@ -731,6 +733,61 @@ fn a_spare_worker_that_serves_probes_slow_tasks_that_have_waited_while_another_s
     runtime.slow.pop_task().unwrap().cancel();
     looks.see_to_slow(now + PROBE_WAITS);
     assert_eq!((runtime.unparked(), prober()), (vec![5], None), "no slow task is left");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn serving_workers_leave_injected_jobs_to_the_others_while_as_many_compute_as_there_are_workers() {
+    let (runtime, job) = (world(4), IdleJob::new());
+    let (mut looks, now) = looks(&runtime);
+    (4..8).for_each(|index| call(&runtime, index));
+    runtime.away.set_up(|table| table.serving = 4);
+    runtime.queue_install(job.tagged(Tag::NONE));
+    // They run jobs, and have the CPU as this thread has.
+    let this_thread = crate::util::thread_probe::ThreadProbe::current().to_raw();
+    for index in [4, 5] {
+        looks.watched[index].is_held = true;
+        runtime.processor(index).thread.store(this_thread, Relaxed);
+    }
+    sleeps(&runtime, 6);
+    let leaves_after = |looks: &mut Looks<'_>, time| {
+        looks.see_to_jobs(now + time);
+        assert_eq!(runtime.monitor.leaves_jobs(), runtime.is_job_extra(6));
+        assert_eq!(runtime.monitor.leaves_jobs(), !runtime.has_jobs_for(None, Role::Serves));
+        runtime.monitor.leaves_jobs()
+    };
+    looks.watched[5].is_held = false;
+    assert!(!leaves_after(&mut looks, Duration::ZERO), "one computes");
+    looks.watched[5].is_held = true;
+    assert!(leaves_after(&mut looks, Duration::ZERO));
+    looks.share_jobs(true);
+    assert_eq!(runtime.unparked(), [], "it would leave the job");
+    runtime.away.set_up(|table| table.stalled = 3);
+    looks.share_jobs(true);
+    assert_eq!(runtime.unparked(), [6], "it takes the part of a worker that blocks");
+    sleeps(&runtime, 6);
+    runtime.away.set_up(|table| table.stalled = 0);
+    runtime.processor(5).thread.store(NO_THREAD, Relaxed);
+    assert!(!leaves_after(&mut looks, Duration::ZERO), "one blocks");
+    looks.share_jobs(true);
+    assert_eq!(runtime.unparked(), [6]);
+    runtime.processor(5).thread.store(this_thread, Relaxed);
+    let nanosecond = Duration::from_nanos(1);
+    assert!(leaves_after(&mut looks, JOB_WAITS - nanosecond));
+    // A worker takes another job.
+    runtime.processor(0).metrics.injected_jobs.add(1);
+    assert!(leaves_after(&mut looks, JOB_WAITS));
+    assert!(leaves_after(&mut looks, 2 * JOB_WAITS - nanosecond));
+    assert!(!leaves_after(&mut looks, 2 * JOB_WAITS), "the jobs may spin until it has run");
+    looks.watched[7].is_held = true;
+    runtime.processor(7).thread.store(this_thread, Relaxed);
+    assert!(leaves_after(&mut looks, 2 * JOB_WAITS));
+    assert!(leaves_after(&mut looks, 4 * JOB_WAITS - nanosecond));
+    assert!(!leaves_after(&mut looks, 4 * JOB_WAITS), "twice as long");
+    assert!(runtime.lifecycle.begin() && !runtime.is_job_extra(6), "no job waits for it");
+    assert!(runtime.injected_jobs.take_install(Tag::NONE).is_some());
+    looks.see_to_jobs(now);
+    assert!(!runtime.monitor.leaves_jobs(), "none waits");
 }
 
 /// A runtime with a driver.
