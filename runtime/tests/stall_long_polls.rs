@@ -108,8 +108,8 @@ fn without_spare_workers_quick_tasks_have_their_turns_beside_slow_ones() {
         quick.join_all().await;
     });
     runtime.block_on(all).unwrap();
-    // The ring goes round once for each of their polls: fewer than 20 on a quiet machine. Were the quick tasks
-    // given away each time, it would be twice as many as there are tasks.
+    // The ring goes round once for each of their polls: fewer than 20 on a quiet machine. Were the quick
+    // tasks given away each time, it would be twice as many as there are tasks.
     let polls = POLLS.load(Relaxed) - before;
     assert!(polls < TASKS * 3 / 2, "{TASKS} quick tasks took {polls} polls of the slow ones");
     runtime.shutdown_background();

@@ -153,9 +153,9 @@ pub fn region_of(processor: Option<&OwnJobs>) -> (*const Region, Tag) {
 pub struct CallRegion {
     region: *const Region,
     tag: Tag,
-    /// A region made for this call, and a reference to the runtime that it names. It is needed if the thread's
-    /// current runtime is not the one that its region, or the pool's threads, would give. The call may drop
-    /// the guard that has entered that runtime, and all else that keeps it.
+    /// A region made for this call, and a reference to the runtime that it names. It is needed if the
+    /// thread's current runtime is not the one that its region, or the pool's threads, would give. The call
+    /// may drop the guard that has entered that runtime, and all else that keeps it.
     entered: Option<(Box<Region>, Option<Reference>)>,
 }
 

@@ -78,7 +78,8 @@ struct Entered {
 }
 
 impl Entered {
-    /// Returns `None` if jobs that are made on `job_processor` name `shared` anyway. `is_frame`: see [`Entry`].
+    /// Returns `None` if jobs that are made on `job_processor` name `shared` anyway. `is_frame`: see
+    /// [`Entry`].
     ///
     /// # Safety
     /// 1. `shared` stays valid until [`leave`](Self::leave).

@@ -22,14 +22,15 @@
 //! may be further down on the stack.
 //!
 //! That stack is the one of the thread that ends the runtime. If another thread drives the runtime at that
-//! time, the ending thread says that it waits for the core (`EndWaits`) before it begins the shutdown, and the
-//! driving thread hands it over when it would put it down (`EndGiven`). So a destructor may wait for what the frames below a `block_on` still have
-//! to do. The ending thread does not wait if it must not (`shutdown_background`, or a drop inside of a
-//! runtime), or if the driving thread is in the poll of its own future, which may wait for the ending thread.
-//! Then the destructors run on the stack of the driving thread. `OwnPoll`, a fence and the look whether the
-//! shutdown has begun come one after the other, and so do `BeginShutdown`, its fence (`CloseFence`) and the
-//! look for `OwnPoll`. So either the ending thread sees `OwnPoll`, or the driving thread
-//! sees the shutdown and does not poll its future before it has put the core down.
+//! time, the ending thread says that it waits for the core (`EndWaits`) before it begins the shutdown, and
+//! the driving thread hands it over when it would put it down (`EndGiven`). So a destructor may wait for what
+//! the frames below a `block_on` still have to do. The ending thread does not wait if it must not
+//! (`shutdown_background`, or a drop inside of a runtime), or if the driving thread is in the poll of its own
+//! future, which may wait for the ending thread. Then the destructors run on the stack of the driving thread.
+//! `OwnPoll`, a fence and the look whether the shutdown has begun come one after the other, and so do
+//! `BeginShutdown`, its fence (`CloseFence`) and the look for `OwnPoll`. So either the ending thread sees
+//! `OwnPoll`, or the driving thread sees the shutdown and does not poll its future before it has put the core
+//! down.
 //!
 //! **The core is not left unused.** One lock guards both steps of giving it back: putting the core down, and
 //! unparking a waiter. A caller of `block_on` looks for the core under that lock when it becomes a waiter,

@@ -25,8 +25,8 @@ use crate::task::JoinHandle;
 /// [`handle`](Self::handle) work as those of any runtime, from any thread.
 ///
 /// Tasks of both kinds run while the thread is in [`block_on`](Self::block_on). Another thread that is in
-/// `block_on` of the [`handle`](Self::handle) runs none of them, and waits for this thread to drive timers and
-/// descriptors.
+/// `block_on` of the [`handle`](Self::handle) runs none of them, and waits for this thread to drive timers
+/// and descriptors.
 ///
 /// # Examples
 /// ```

@@ -338,14 +338,14 @@ unsafe fn drop_output<F: Future>(header: NonNull<Header>) {
     }
 }
 
-/// Drops the output of a task that is `DONE`, for its handle, if that has not taken it. Wakers of the task that the destructor clones or
-/// drops use a reserve that begins and ends here, because the task's has ended.
+/// Drops the output of a task that is `DONE`, for its handle, if that has not taken it. Wakers of the task
+/// that the destructor clones or drops use a reserve that begins and ends here, because the task's has ended.
 ///
 /// # Safety
 /// 1. and 2. of [`take_output`].
 pub(super) unsafe fn drop_output_after_end<F: Future>(header: NonNull<Header>) {
-    // SAFETY: `stage` and `drop_output_that_is_there`: (1), (2). `begin_again`, `count`: (1) the caller is the handle, by (2). The
-    // handle's reference keeps the cell.
+    // SAFETY: `stage` and `drop_output_that_is_there`: (1), (2). `begin_again`, `count`: (1) the caller is
+    // the handle, by (2). The handle's reference keeps the cell.
     unsafe {
         // Mostly the handle has taken it.
         if matches!(stage::<F>(header), Stage::Consumed) {

@@ -8,8 +8,8 @@
 //!
 //! Until then, each kept region holds its runtime, because a thread that begins a job may be about to enter
 //! that runtime. And it serves the next guard that would make an equal region, so that a long computation
-//! that enters a runtime again and again keeps a few. It does not serve a frame, which frees its region at its
-//! end.
+//! that enters a runtime again and again keeps a few. It does not serve a frame, which frees its region at
+//! its end.
 //!
 //! A frame that ends, or a guard, may put a kept region back as the present one. The thread leaves it when it
 //! enters or leaves a runtime the next time, or at the outermost end.

@@ -243,8 +243,8 @@ impl OwnJobs {
     }
 
     /// Writes the missing fields of the child jobs that are only begun. On a stack that unwinds, some of them
-    /// may have been pushed within a publish budget that was left. So none of them gets a region. An older one
-    /// then runs on after a cancellation, and finds no runtime that was entered; its result is dropped.
+    /// may have been pushed within a publish budget that was left. So none of them gets a region. An older
+    /// one then runs on after a cancellation, and finds no runtime that was entered; its result is dropped.
     #[inline]
     pub(super) fn finish(&self) {
         self.finish_in(if self.unwinds() { null() } else { self.region.get() });
@@ -253,10 +253,10 @@ impl OwnJobs {
     /// As [`finish`](Self::finish), for jobs of `region`: the present one, or none.
     fn finish_in(&self, region: *const Region) {
         let finish = |job: *mut JobHeader| {
-            // SAFETY: `mark_used`: (1) the owner works in it. `finish`: (1) the deque passes only jobs that are
-            // begun and private, so no other thread knows them. (2) They were pushed in the present region,
-            // because `replace_region` comes here first. The `join` that pushed a job ends inside of that
-            // region. `JobRef::new`: (1) is duty 1 of the push. (2) The deque gives each item out once.
+            // SAFETY: `mark_used`: (1) the owner works in it. `finish`: (1) the deque passes only jobs that
+            // are begun and private, so no other thread knows them. (2) They were pushed in the present
+            // region, because `replace_region` comes here first. The `join` that pushed a job ends inside of
+            // that region. `JobRef::new`: (1) is duty 1 of the push. (2) The deque gives each item out once.
             unsafe {
                 Region::mark_used(region);
                 let job = NonNull::new_unchecked(job.cast());

@@ -101,8 +101,8 @@ impl OwnJobs {
         before
     }
 
-    /// A region inside of the owner's, in which `shared` is current. A frame (`is_frame`) frees its region, so
-    /// it gets a new one.
+    /// A region inside of the owner's, in which `shared` is current. A frame (`is_frame`) frees its region,
+    /// so it gets a new one.
     pub fn region_to_enter(&self, shared: NonNull<Shared>, is_frame: bool) -> Box<Region> {
         let (parent, tag) = (self.region(), self.tag());
         let kept = if is_frame { None } else { self.kept.take(parent, tag, shared.cast()) };
