@@ -292,12 +292,14 @@ fn a_wake_ends_the_sleep_of_the_thread_that_was_chosen() {
         while thread.state.load(Relaxed) != IDLE {
             std::thread::yield_now();
         }
+        sender.send(thread.clone()).unwrap();
         assert!(!thread.sleep(None));
     });
     let thread = receiver.recv().unwrap();
     assert!(matches!(world.queue.arrive(), PendingWake::Nothing));
     assert!(matches!(world.takes(&thread, 0), PendingWake::Nothing));
     world.falls_asleep(&thread);
+    receiver.recv().unwrap();
     // Mostly, the thread sleeps by then.
     (0..1_000).for_each(|_| std::thread::yield_now());
     assert!(is_wake_of(world.submit(1), &thread));
