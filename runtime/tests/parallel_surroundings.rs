@@ -6,6 +6,7 @@ mod support;
 use std::cell::Cell;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, OnceLock, mpsc};
@@ -359,6 +360,96 @@ fn a_runtime_that_was_current_for_a_scope_may_be_dropped_inside() {
             scope.spawn(|_| drop(Handle::try_current()));
         });
     }
+}
+
+/// The region of the second guard was left inside of a part, and that of the first one is around it.
+#[test]
+fn a_scope_keeps_the_regions_of_guards_that_were_dropped_inside_of_parts() {
+    let _watchdog = watchdog();
+    let (first, second) = (build(1), build(1));
+    let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    for _ in 0..20 {
+        pool.install(|| {
+            let (outer, inner) = (first.handle().enter(), second.handle().enter());
+            in_place_scope(|scope| {
+                isolated(|| drop(inner));
+                drop(outer);
+                std::hint::black_box(vec![1_u8; 72]);
+                scope.spawn(|_| drop(Handle::try_current()));
+            });
+        });
+    }
+}
+
+thread_local! {
+    /// A future that has entered a runtime which it owns.
+    static HELD: Cell<Option<Pin<Box<dyn Future<Output = ()>>>>> = const { Cell::new(None) };
+}
+
+/// Enters a runtime, which [`let_go`] leaves and drops.
+fn hold(runtime: Runtime) {
+    hold_by(async move {
+        let _entered = runtime.enter();
+        std::future::pending::<()>().await;
+    });
+}
+
+fn hold_by(future: impl Future<Output = ()> + 'static) {
+    let mut future: Pin<Box<dyn Future<Output = ()>>> = Box::pin(future);
+    assert!(future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    HELD.set(Some(future));
+}
+
+fn let_go() {
+    drop(HELD.take());
+}
+
+#[test]
+fn a_hook_may_drop_the_runtime_that_is_current_for_the_spawn() {
+    let _watchdog = watchdog();
+    for workers in [0, 1] {
+        let mut builder = match workers {
+            0 => Builder::new_current_thread(),
+            _ => Builder::new_multi_thread(),
+        };
+        hold(builder.worker_threads(1).on_task_spawn(|_| let_go()).build().unwrap());
+        drop(runtime::spawn(async {}));
+        assert!(Handle::try_current().is_err());
+    }
+}
+
+#[test]
+fn a_detached_job_that_runs_in_place_may_drop_the_pool_that_was_meant() {
+    let _watchdog = watchdog();
+    let enter_a_closed_one = || {
+        hold_by(async {
+            let runtime = build(1);
+            let handle = runtime.handle().clone();
+            let _entered = handle.enter();
+            drop(runtime);
+            std::future::pending::<()>().await;
+        });
+    };
+    enter_a_closed_one();
+    runtime::parallel::spawn(let_go);
+    enter_a_closed_one();
+    runtime::parallel::spawn_broadcast(|_| let_go());
+}
+
+/// In the hook, parallel calls run in place.
+#[test]
+fn a_job_of_a_scope_that_runs_in_place_may_drop_the_current_runtime() {
+    let _watchdog = watchdog();
+    let start = || {
+        hold(Builder::new_current_thread().build().unwrap());
+        scope(|scope| {
+            scope.spawn(|_| {
+                let_go();
+                drop(Handle::try_current());
+            });
+        });
+    };
+    drop(Builder::new_multi_thread().worker_threads(1).on_thread_start(start).build().unwrap());
 }
 
 /// In a long computation, and out of order on a worker.

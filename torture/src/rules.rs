@@ -49,7 +49,8 @@
 //!   parts of one broadcast may wait for each other. A part that has met the others may wait for child jobs.
 //!   Then its thread may begin the next broadcast on top. *Made* (`barriers`): two or three callers at once,
 //!   on threads outside or in the jobs of a scope, with some broadcasts each. The parts meet first; those of
-//!   the last broadcast then fork. None is made in `isolated`.
+//!   the last broadcast then fork. They announce the wait if there may be destructors that wait (R34). None is
+//!   made in `isolated`.
 //! - R13 A detached job runs, also if its pool is dropped before. What it asks of a runtime that has ended is
 //!   cancelled.
 //! - R14 `parallel::yield_now` runs anything, on top of the caller. *Made*: where nothing that it may run

@@ -253,7 +253,8 @@ where
     let state = unsafe { shared.as_ref() };
     let threads = state.config.workers;
     if !state.try_begin_many(threads) {
-        return spawn::run_catching(state, || op(BroadcastContext::new(0, 1)));
+        // SAFETY: (1).
+        return unsafe { spawn::run_refused(shared, || op(BroadcastContext::new(0, 1))) };
     }
     let op = Arc::new(op);
     state.queue_broadcast((0..threads).map(|index| {

@@ -8,6 +8,7 @@ use crate::scheduler::JobMemory;
 use crate::scheduler::Shared;
 use crate::scheduler::inject::detached_panicked;
 use crate::scheduler::injected::Injected;
+use crate::scheduler::reference::Reference;
 use crate::util::unwind;
 
 /// Spawns a job that runs on its own: no caller waits for it, and it can borrow nothing.
@@ -110,7 +111,8 @@ unsafe fn push(shared: NonNull<Shared>, is_fifo: bool, f: impl FnOnce() + Send +
     // SAFETY: (1).
     let state = unsafe { shared.as_ref() };
     if !state.injected_jobs.try_begin() {
-        return run_catching(state, f);
+        // SAFETY: (1).
+        return unsafe { run_refused(shared, f) };
     }
     // SAFETY: (1) `try_begin` has counted it.
     let job = unsafe { job(shared, f) };
@@ -155,6 +157,17 @@ pub(super) fn run_catching(shared: &Shared, f: impl FnOnce()) {
     if let Err(payload) = unwind::catch(f) {
         shared.detached_panicked(payload);
     }
+}
+
+/// Runs `f` in place, because the pool `shared` has closed. `f` may drop all else that keeps the pool.
+///
+/// # Safety
+/// 1. `shared` is valid until `f` begins.
+#[cold]
+pub(super) unsafe fn run_refused(shared: NonNull<Shared>, f: impl FnOnce()) {
+    // SAFETY: (1).
+    let hold = unsafe { Reference::new(shared) };
+    run_catching(hold.shared(), f);
 }
 
 /// Runs `f` where there is no pool, and so no panic handler.

@@ -118,7 +118,11 @@ impl Worker {
             shared.monitor.slow_taken.fetch_add(1, Relaxed);
             task
         } else if shared.monitor.begins_probe(self.index()) {
-            self.probe_slow_task()?
+            let Some(task) = self.probe_slow_task() else {
+                shared.monitor.probe_was_fruitless();
+                return None;
+            };
+            task
         } else {
             return None;
         };

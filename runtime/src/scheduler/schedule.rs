@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 use super::context;
 use super::current_thread;
 use super::idle::Work;
+use super::reference::Reference;
 use super::shared::Shared;
 use super::worker::Worker;
 use crate::config::UnhandledPanic;
@@ -178,6 +179,9 @@ impl Shared {
             // for ever.
             return self.refuse(task, is_from_outside);
         }
+        // The hook may drop the guard and all else by which the spawner has the runtime.
+        // SAFETY: (1) the spawner has a reference now.
+        let _hold = unsafe { Reference::new(self.ptr()) };
         let (this, id, spawned_at) = (self.ptr(), Id(task.id()), task.spawned_at());
         // SAFETY: (1) the task is newborn: it was in no queue, and its spawner, the calling thread, has given
         // its handle to no other thread yet.

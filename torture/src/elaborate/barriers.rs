@@ -14,9 +14,11 @@ const MOST_STARTERS: u32 = 4;
 impl Maker<'_> {
     pub(super) fn barriers(&mut self, at: At, ctx: &Ctx) -> Option<(CallOp, Set)> {
         let b = at.b();
-        let is_marked = b % 2 == 0 && self.on(Kind::InPlace);
+        // A worker that blocks without a word keeps its table, and with it tasks for whose destructors others
+        // may wait.
+        let is_marked = (b % 2 == 0 || self.on(Kind::Drops)) && self.on(Kind::InPlace);
         // Two broadcasts inside of different isolated parts may wait for each other.
-        if !is_marked && !self.on(Kind::Unmarked) || ctx.region.is_some() {
+        if !is_marked && (!self.on(Kind::Unmarked) || self.on(Kind::Drops)) || ctx.region.is_some() {
             return None;
         }
         let count = 2 + usize::from(b) / 2 % 2;

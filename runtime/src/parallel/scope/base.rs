@@ -67,7 +67,10 @@ pub(super) unsafe fn run_here(processor: Option<&OwnJobs>, job: JobRef) {
     unsafe {
         let Some(processor) = processor else {
             let (region, tag) = context::replace_region(job.region(), job.tag());
-            context::in_surroundings(context::current(), || job.run());
+            // The job may drop the guard by which the thread has entered it.
+            let current = context::current();
+            let _hold = current.map(|current| Reference::new(current));
+            context::in_surroundings(current, || job.run());
             context::replace_region(region, tag);
             return;
         };

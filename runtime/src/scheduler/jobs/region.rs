@@ -80,6 +80,9 @@ impl OwnJobs {
 
     /// Runs `f` in surroundings of its own. `f` runs jobs of the owner's region, or of none.
     pub fn in_surroundings<R>(&self, f: impl FnOnce() -> R) -> R {
+        // A guard may be dropped in `f`. If its region is used, it keeps the region and the runtime.
+        // SAFETY: (1) the owner works in it.
+        unsafe { Region::mark_used(self.region()) };
         // SAFETY: `current_of`: (1) the owner's region is live while it is set, and it is set until `f` has
         // ended. `in_surroundings`: (1) as long, its runtime is valid. The job processor's own pool is valid
         // as long as the owner holds the job processor.
@@ -127,8 +130,12 @@ impl OwnJobs {
     #[inline]
     pub fn leave_kept_regions(&self) {
         while let Some(around) = self.kept.around(self.region()) {
+            // A guard that leaves it must keep it: jobs may refer to the region that this thread leaves.
             // SAFETY: (1) as in `Entered::leave`: the owner works in a region inside of it.
-            unsafe { self.replace_region(around, self.tag()) };
+            unsafe {
+                Region::mark_used(around);
+                self.replace_region(around, self.tag());
+            }
         }
     }
 

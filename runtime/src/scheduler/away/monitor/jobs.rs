@@ -18,18 +18,20 @@ pub struct WatchedJobs {
     since: Instant,
     /// How many spare workers may compute beside as many as there are workers.
     more: usize,
+    /// How often one more was allowed.
+    steps: u32,
 }
 
 impl WatchedJobs {
     pub fn new(now: Instant) -> Self {
-        Self { taken: 0, since: now, more: 0 }
+        Self { taken: 0, since: now, more: 0, steps: 0 }
     }
 
     /// Decides whether serving workers leave injected jobs to the others. `computing` counts the spare
     /// workers that compute, and is none if no injected job waits.
     pub fn see_to(&mut self, state: &Shared, now: Instant, computing: Option<usize>) {
         let Some(computing) = computing else {
-            (self.since, self.more) = (now, 0);
+            (self.since, self.more, self.steps) = (now, 0, 0);
             return state.monitor.set_leaves_jobs(false);
         };
         let beyond = computing.checked_sub(state.config.workers);
@@ -40,10 +42,12 @@ impl WatchedJobs {
             (self.taken, self.since) = (taken, now);
         }
         // Jobs may spin until others have run, and the next one may be short.
-        let limit = LONGEST_WAIT.min(JOB_WAITS.saturating_mul(1 << self.more.min(16)));
+        let limit = LONGEST_WAIT.min(JOB_WAITS.saturating_mul(1 << self.steps.min(16)));
         if now.duration_since(self.since) >= limit {
             self.since = now;
-            self.more += 1;
+            self.steps += 1;
+            // One more than compute now: they may be more than were allowed, because of an earlier load.
+            self.more = beyond.unwrap_or(0) + 1;
         }
         state.monitor.set_leaves_jobs(leaves(self.more));
     }

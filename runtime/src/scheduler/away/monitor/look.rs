@@ -75,6 +75,7 @@ pub struct Looks<'a> {
     /// How many spare workers help with slow tasks.
     helpers: usize,
     helps_until: Instant,
+    no_probe_before: Instant,
     jobs: WatchedJobs,
     wakers: WatchedWakers,
     cancellers: WatchedCancellers,
@@ -117,6 +118,7 @@ impl<'a> Looks<'a> {
             slow_since: now,
             helpers: 0,
             helps_until: now,
+            no_probe_before: now,
             jobs: WatchedJobs::new(now),
             wakers: WatchedWakers::default(),
             cancellers: WatchedCancellers::default(),
@@ -331,7 +333,11 @@ impl Looks<'_> {
         }
         state.wake_full_spare();
         // While a probe computes, no other one begins: each takes the CPU from the others.
-        let may_probe = computing <= self.helpers && now.duration_since(self.slow_since) >= PROBE_WAITS;
+        if state.monitor.takes_fruitless_probe() {
+            self.no_probe_before = now + PROBE_WAITS;
+        }
+        let has_waited = now.duration_since(self.slow_since) >= PROBE_WAITS && now >= self.no_probe_before;
+        let may_probe = computing <= self.helpers && has_waited;
         let prober = if may_probe { state.sleeping_prober() } else { None };
         state.monitor.set_prober(prober);
         state.unpark_picked(prober);

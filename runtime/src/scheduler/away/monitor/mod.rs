@@ -61,8 +61,9 @@
 //!
 //! Some slow tasks wait only because of the place that spawned them, and may be quick. So if no worker has
 //! taken a slow task for [`PROBE_WAITS`], a serving worker *probes* one, at most one for each look. Another
-//! serving worker is asleep then, and sees to the driver. If the probed task computes for long, no worker
-//! probes until its poll ends. So at most one thread more wants a CPU.
+//! serving worker is asleep then, and sees to the driver. After a probe that found only tasks that are slow
+//! by name, none probes for [`PROBE_WAITS`]. If the probed task computes for long, no worker probes until its
+//! poll ends. So at most one thread more wants a CPU.
 //!
 //! Injected jobs have no such queue. A job that computes without split points holds up the serving worker
 //! that took it. Then one more serves, and takes the next job. So if as many spare workers compute, beyond

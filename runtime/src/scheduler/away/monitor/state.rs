@@ -8,6 +8,9 @@ use crate::scheduler::metrics::Counter;
 use crate::scheduler::park::Parker;
 use crate::scheduler::processor::Processor;
 
+/// No worker probes: the last one has found only tasks that are known as slow.
+const FRUITLESS: usize = usize::MAX;
+
 /// The part of the monitor that other threads see.
 #[derive(Debug, Default)]
 pub struct Monitor {
@@ -25,7 +28,7 @@ pub struct Monitor {
     /// How many tasks workers have taken from the queue of slow tasks.
     pub slow_taken: AtomicU64,
     /// The index of the serving spare worker that may probe one slow task. 0 if there is none, because
-    /// worker 0 is a permanent one.
+    /// worker 0 is a permanent one; or [`FRUITLESS`].
     prober: AtomicUsize,
     /// How often a worker was found stuck in a task's poll while work waited or spare workers were active.
     pub stalls: Counter,
@@ -80,6 +83,17 @@ impl Monitor {
     pub(in crate::scheduler) fn set_prober(&self, prober: Option<usize>) {
         // Relaxed: a hint. The worker that is unparked behind this sees it.
         self.prober.store(prober.unwrap_or(0), Relaxed);
+    }
+
+    /// A probe has found only tasks that are known as slow.
+    pub fn probe_was_fruitless(&self) {
+        // Relaxed: a hint. If the monitor lets another worker probe meanwhile, that one does.
+        _ = self.prober.compare_exchange(0, FRUITLESS, Relaxed, Relaxed);
+    }
+
+    /// Whether the last probe was fruitless. Says so once.
+    pub(in crate::scheduler) fn takes_fruitless_probe(&self) -> bool {
+        self.prober.compare_exchange(FRUITLESS, 0, Relaxed, Relaxed).is_ok()
     }
 
     /// Whether spare worker `index` may probe a slow task. It may do so once.
