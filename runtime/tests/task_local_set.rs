@@ -16,7 +16,7 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use runtime::runtime::{LocalOptions, LocalRuntime};
+use runtime::runtime::{LocalOptions, LocalRuntime, UnhandledPanic};
 use runtime::sync::{Notify, mpsc as channel, oneshot};
 use runtime::task::{self, JoinSet, LocalSet, spawn_local, yield_now};
 use runtime::{Builder, time};
@@ -484,6 +484,50 @@ fn no_other_thread_runs_the_tasks_of_a_local_runtime() {
         }
     });
     other.join().unwrap();
+}
+
+thread_local! {
+    static SET: RefCell<Option<Rc<LocalSet>>> = const { RefCell::new(None) };
+}
+
+/// Polls [`SET`] once when it is dropped.
+struct Polls;
+
+impl Drop for Polls {
+    fn drop(&mut self) {
+        let set = SET.with_borrow(|set| set.clone().unwrap());
+        // The set ends by a panic.
+        let poll = || _ = pin!(set.run_until(pending::<()>())).poll(&mut Context::from_waker(Waker::noop()));
+        _ = catch_unwind(AssertUnwindSafe(poll));
+    }
+}
+
+/// A set that was ended by a task's panic ends all tasks at its next poll, wherever that comes from.
+#[test]
+fn a_set_that_ends_by_a_panic_may_be_polled_by_the_destructors_of_its_tasks() {
+    let _watchdog = watchdog();
+    for polls_in_payload in [false, true] {
+        let mut set = LocalSet::new();
+        set.unhandled_panic(UnhandledPanic::ShutdownRuntime);
+        let set = Rc::new(set);
+        SET.set(Some(set.clone()));
+        let drops = Drops::default();
+        for _ in 0..2 {
+            let kept = (drops.token(), Polls);
+            drop(set.spawn_local(async move {
+                let _kept = kept;
+                pending::<()>().await;
+            }));
+        }
+        drop(set.spawn_local(async move {
+            yield_now().await;
+            resume_unwind(if polls_in_payload { Box::new(Polls) } else { Box::new(()) });
+        }));
+        let run = || build(0).block_on(set.run_until(pending::<()>()));
+        assert!(catch_unwind(AssertUnwindSafe(run)).is_err());
+        assert_eq!(drops.count(), 2);
+        SET.take();
+    }
 }
 
 /// The task that waits for the set's task is not the last one that has polled the set.

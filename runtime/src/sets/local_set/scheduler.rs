@@ -55,6 +55,7 @@
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::future::Future;
+use std::mem;
 use std::panic::Location;
 use std::ptr::NonNull;
 use std::task::Waker;
@@ -102,6 +103,9 @@ struct Own {
     live: usize,
     /// The number of these that are being polled or cancelled on the stack of this thread.
     running: usize,
+    /// Whether the task that was begun last on this stack is `DONE`, and so counted in neither number. It may
+    /// still wake its handle, or drop its result.
+    has_ended: bool,
     /// The number of tasks that were taken from the queues.
     ticks: u32,
     /// The references of the set, of guards and of cells, until the set is gone.
@@ -145,6 +149,7 @@ impl LocalScheduler {
             tasks: Slots::new(),
             live: 0,
             running: 0,
+            has_ended: false,
             ticks: 0,
             references: 1,
             is_polled: false,
@@ -256,9 +261,15 @@ impl LocalScheduler {
         // the state stays. The set, which is polled or dropped meanwhile, has a reference. In `spawn_small`
         // the new handle keeps the cell, which has one.
         unsafe {
-            self.with_own(|own| own.running += 1);
+            let outer_has_ended = self.with_own(|own| {
+                own.running += 1;
+                mem::replace(&mut own.has_ended, false)
+            });
             how(task);
-            self.with_own(|own| own.running -= 1);
+            self.with_own(|own| {
+                let has_ended = mem::replace(&mut own.has_ended, outer_has_ended);
+                own.running -= usize::from(!has_ended);
+            });
         }
     }
 
@@ -388,28 +399,28 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner.
     pub unsafe fn shut_down(&self) {
-        // SAFETY: `next_task`, `run`: (1). `with_own`: (1), and (2) the closures set a flag and claim tasks,
-        // and run none of them. `claim_idle`: (1) tasks in the table live, because they leave it before they
-        // are `DONE`.
+        // SAFETY: `next_task`, `run`: (1). `with_own`: (1), and (2) the closures set a flag, and move tasks to
+        // the queue, and run none of them. `claim_idle`: (1) tasks in the table live, because they leave it
+        // before they are `DONE`.
         unsafe {
             self.with_own(|own| own.is_closed = true);
             loop {
                 while let Some(task) = self.next_task() {
                     self.run(task, Runnable::cancel);
                 }
-                let (claimed, is_over) = self.with_own(|own| {
-                    let claimed: Vec<_> =
-                        own.tasks.iter().filter_map(|task| Runnable::claim_idle(task)).collect();
-                    (claimed, own.live == own.running)
+                // Into the queue: a destructor may come here, too, and needs the tasks that are left.
+                let is_over = self.with_own(|own| {
+                    let claimed = own.tasks.iter().filter_map(|task| Runnable::claim_idle(task));
+                    claimed.for_each(|task| own.queue.push_task(task));
+                    own.live == own.running
                 });
                 if is_over {
                     return;
                 }
-                if claimed.is_empty() && self.inbox.is_empty() {
+                if !self.has_queued() {
                     // Other threads are about to push the other tasks into the inbox.
                     thread::yield_now();
                 }
-                claimed.into_iter().for_each(|task| self.run(task, Runnable::cancel));
             }
         }
     }
@@ -543,6 +554,8 @@ unsafe impl Schedule for LocalScheduler {
         unsafe {
             this.as_ref().with_own(|own| {
                 own.live -= 1;
+                own.running -= 1;
+                own.has_ended = true;
                 if task.as_ref().is_owned() {
                     own.tasks.remove(task.as_ref().slot.get());
                 }
