@@ -135,7 +135,7 @@ where
     match enter::detached_pool() {
         // SAFETY: (1) what makes it the pool of this call stays until the call returns.
         Some(shared) => unsafe { spawn_broadcast_in(shared, op) },
-        None => spawn::run_in_place(|| op(BroadcastContext::new(0, 1))),
+        None => spawn::run_in_place(move || op(BroadcastContext::new(0, 1))),
     }
 }
 
@@ -254,7 +254,7 @@ where
     let threads = state.config.workers;
     if !state.try_begin_many(threads) {
         // SAFETY: (1).
-        return unsafe { spawn::run_refused(shared, || op(BroadcastContext::new(0, 1))) };
+        return unsafe { spawn::run_refused(shared, move || op(BroadcastContext::new(0, 1))) };
     }
     let op = Arc::new(op);
     state.queue_broadcast((0..threads).map(|index| {
@@ -262,4 +262,6 @@ where
         // SAFETY: (1) `try_begin_many` has counted a job for each thread.
         unsafe { spawn::job(shared, move || op(BroadcastContext::new(index, threads))) }
     }));
+    // All threads may have ended by now.
+    unwind::drop_quietly(op);
 }

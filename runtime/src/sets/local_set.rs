@@ -1,6 +1,7 @@
 //! Tasks that stay on the thread that spawned them.
 
 mod current;
+mod own;
 mod scheduler;
 
 use std::fmt;

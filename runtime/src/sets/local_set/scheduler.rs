@@ -60,16 +60,16 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::task::Waker;
 
+use super::own::{Call, Own};
 use crate::coop;
 use crate::loom::cell::UnsafeCell;
 use crate::loom::sync::atomic::AtomicUsize;
 use crate::loom::sync::atomic::Ordering::AcqRel;
 use crate::loom::thread;
-use crate::queue::{Inbox, IntrusiveList};
+use crate::queue::Inbox;
 use crate::runtime::spawn::LARGE;
 use crate::scheduler::context;
 use crate::task::{self, Header, JoinHandle, Runnable, Schedule};
-use crate::util::slots::Slots;
 use crate::util::unwind::{drop_quietly, run_quietly};
 
 /// The number of tasks that one poll of the set runs before the thread's other work has its turn.
@@ -93,73 +93,11 @@ unsafe impl Send for LocalScheduler {}
 // SAFETY: as above.
 unsafe impl Sync for LocalScheduler {}
 
-/// The part that only the owner touches.
-struct Own {
-    /// The tasks that are to be polled, oldest first.
-    queue: IntrusiveList<Header>,
-    /// The tasks that have waited.
-    tasks: Slots<Header>,
-    /// The number of tasks that are not `DONE`.
-    live: usize,
-    /// The number of these that are being polled or cancelled on the stack of this thread.
-    running: usize,
-    /// Whether the task that was begun last on this stack is `DONE`, and so counted in neither number. It may
-    /// still wake its handle, or drop its result.
-    has_ended: bool,
-    /// The number of tasks that were taken from the queues.
-    ticks: u32,
-    /// The references of the set, of guards and of cells, until the set is gone.
-    references: usize,
-    /// Whether a poll of the set has begun on this thread, and no other has ended since. An outer poll, in
-    /// which one has ended, may be in a `block_on` that waits for the tasks.
-    is_polled: bool,
-    /// The calls of `run_until` that go on.
-    calls: Vec<Call>,
-    /// The number of calls that have begun.
-    begun: usize,
-    /// Whether the set's drop has begun.
-    is_closed: bool,
-    /// Whether `references` was added to `left`.
-    is_left: bool,
-    /// Whether a task's panic ends the set; see `LocalSet::unhandled_panic`.
-    ends_by_panic: bool,
-    /// Whether a panic has ended the set.
-    has_panicked: bool,
-}
-
-/// A call of `run_until`.
-struct Call {
-    number: usize,
-    /// See *several calls*.
-    waker: Option<Waker>,
-}
-
-impl Own {
-    fn call(&mut self, number: usize) -> &mut Call {
-        self.calls.iter_mut().find(|call| call.number == number).expect("it goes on")
-    }
-}
-
 impl LocalScheduler {
     /// Makes the state of a set of the calling thread, with a reference for the set.
     pub fn new() -> NonNull<Self> {
         task::introduce_wakers();
-        let own = Own {
-            queue: IntrusiveList::new(),
-            tasks: Slots::new(),
-            live: 0,
-            running: 0,
-            has_ended: false,
-            ticks: 0,
-            references: 1,
-            is_polled: false,
-            calls: Vec::new(),
-            begun: 0,
-            is_closed: false,
-            is_left: false,
-            ends_by_panic: false,
-            has_panicked: false,
-        };
+        let own = Own::new();
         NonNull::from(Box::leak(Box::new(Self {
             owner: thread::number(),
             own: UnsafeCell::new(own),
@@ -261,14 +199,13 @@ impl LocalScheduler {
         // the state stays. The set, which is polled or dropped meanwhile, has a reference. In `spawn_small`
         // the new handle keeps the cell, which has one.
         unsafe {
-            let outer_has_ended = self.with_own(|own| {
+            let outer = self.with_own(|own| {
                 own.running += 1;
-                mem::replace(&mut own.has_ended, false)
+                mem::replace(&mut own.is_uncounted, false)
             });
             how(task);
             self.with_own(|own| {
-                let has_ended = mem::replace(&mut own.has_ended, outer_has_ended);
-                own.running -= usize::from(!has_ended);
+                own.running -= usize::from(!mem::replace(&mut own.is_uncounted, outer));
             });
         }
     }
@@ -399,9 +336,9 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner.
     pub unsafe fn shut_down(&self) {
-        // SAFETY: `next_task`, `run`: (1). `with_own`: (1), and (2) the closures set a flag, and move tasks to
-        // the queue, and run none of them. `claim_idle`: (1) tasks in the table live, because they leave it
-        // before they are `DONE`.
+        // SAFETY: `next_task`, `run`: (1). `with_own`: (1), and (2) the closures set a flag, and move tasks
+        // to the queue, and run none of them. `claim_idle`: (1) tasks in the table live, because they leave
+        // it before they are `DONE`.
         unsafe {
             self.with_own(|own| own.is_closed = true);
             loop {
@@ -523,8 +460,12 @@ unsafe impl Schedule for LocalScheduler {
     }
 
     unsafe fn reschedule(this: NonNull<Self>, task: Runnable) {
-        // SAFETY: (1) the caller has polled the task, so it is the owner. It guarantees that `this` is valid.
-        unsafe { this.as_ref().push(task) }
+        // SAFETY: (1) the caller has polled the task in `run`, so it is the owner. It guarantees that `this`
+        // is valid. `with_own`: (2) the closure counts.
+        unsafe {
+            this.as_ref().with_own(|own| own.uncount());
+            this.as_ref().push(task);
+        }
     }
 
     fn is_own_thread(this: NonNull<Self>) -> bool {
@@ -554,8 +495,7 @@ unsafe impl Schedule for LocalScheduler {
         unsafe {
             this.as_ref().with_own(|own| {
                 own.live -= 1;
-                own.running -= 1;
-                own.has_ended = true;
+                own.uncount();
                 if task.as_ref().is_owned() {
                     own.tasks.remove(task.as_ref().slot.get());
                 }
