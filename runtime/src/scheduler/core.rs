@@ -115,7 +115,8 @@ impl Core {
             state.ender = Ender::None;
             return true;
         }
-        if !self.is_in_own_poll.load(Acquire) {
+        // A panic may have ended the runtime before.
+        if !state.is_finished && !self.is_in_own_poll.load(Acquire) {
             self.await_core(&mut state, limit);
         }
         mem::take(&mut state.ender) == Ender::HasCore
