@@ -353,6 +353,17 @@ fn splits_work_in_destructors_while_it_unwinds() {
     }
 }
 
+/// Calls `f` in the second half of a `join`, on another worker, because this one blocks in the first half.
+fn on_another_worker<R: Send>(f: impl FnOnce() -> R + Send) -> R {
+    let begun = Gate::default();
+    let first = || task::block_in_place(|| begun.wait());
+    let second = || {
+        begun.open();
+        f()
+    };
+    parallel::join(first, second).1
+}
+
 /// Another worker runs a half of that work. If it ended there by the cancellation, this stack could not go
 /// on.
 #[test]
@@ -367,13 +378,7 @@ fn work_of_destructors_is_not_cut_short_on_another_worker() {
     struct Splits(Arc<AtomicUsize>);
     impl Drop for Splits {
         fn drop(&mut self) {
-            let begun = Gate::default();
-            let first = || task::block_in_place(|| begun.wait());
-            let second = || {
-                begun.open();
-                tree(8)
-            };
-            let ((), leaves) = parallel::join(first, second);
+            let leaves = on_another_worker(|| tree(8));
             self.0.fetch_add(leaves as usize, SeqCst);
         }
     }
@@ -414,15 +419,11 @@ fn work_of_destructors_after_a_panic_is_not_cut_short_on_another_worker() {
     struct Splits(Arc<Gate>, Arc<Gate>);
     impl Drop for Splits {
         fn drop(&mut self) {
-            let begun = Gate::default();
-            let first = || task::block_in_place(|| begun.wait());
-            let second = || {
-                begun.open();
+            on_another_worker(|| {
                 self.0.open();
                 self.1.wait();
                 (0..1000).for_each(|_| _ = parallel::join(|| (), || ()));
-            };
-            parallel::join(first, second);
+            });
         }
     }
     let _watchdog = watchdog();

@@ -430,10 +430,15 @@ fn a_detached_job_that_runs_in_place_may_drop_the_pool_that_was_meant() {
             std::future::pending::<()>().await;
         });
     };
+    // Its panic is for the pool's panic handler, if it has one.
+    let let_go_and_panic = || {
+        let_go();
+        std::panic::resume_unwind(Box::new(()));
+    };
     enter_a_closed_one();
-    runtime::parallel::spawn(let_go);
+    runtime::parallel::spawn(let_go_and_panic);
     enter_a_closed_one();
-    runtime::parallel::spawn_broadcast(|_| let_go());
+    runtime::parallel::spawn_broadcast(move |_| let_go_and_panic());
 }
 
 /// In the hook, parallel calls run in place.

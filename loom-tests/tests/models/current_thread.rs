@@ -2,7 +2,8 @@
 //! unused while a thread could drive. Also the end of the runtime, with wakes in flight.
 //!
 //! A root future that is forgotten, or a core that is left unused, is a deadlock, which loom reports. The
-//! twins of `MainWoken` to `MainClears` do not sleep; they say where they would.
+//! twins of `MainWoken` to `MainClears` do not sleep; they say where they would. Those of `OwnPoll` do not
+//! wait; they say whether they would.
 //!
 //! Bounds: two threads in `block_on`, one thread that wakes, one task.
 
@@ -12,8 +13,8 @@ use std::sync::Mutex as Plain;
 use std::sync::atomic::AtomicUsize as Count;
 use std::task::{Poll, Waker};
 
-use loom::sync::atomic::AtomicBool;
-use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use loom::sync::atomic::{AtomicBool, fence};
 use runtime::{Builder, Runtime};
 
 use super::once_built::{model, thread};
@@ -148,6 +149,30 @@ fn a_runtime_is_dropped_beside_a_thread_that_drives() {
         drop(runtime);
         second.join().unwrap();
         assert_eq!(Arc::strong_count(&kept), 1);
+    });
+}
+
+/// The future waits in its poll for the thread that drops the runtime, which so must not wait for that poll.
+#[test]
+fn a_runtime_is_dropped_beside_a_future_that_waits_for_the_drop() {
+    model(|| {
+        let runtime = runtime();
+        let is_dropped = Arc::new((loom::sync::Mutex::new(false), loom::sync::Condvar::new()));
+        let second = thread::spawn({
+            let (handle, is_dropped) = (runtime.handle().clone(), is_dropped.clone());
+            move || {
+                handle.block_on(async {
+                    let mut is_so = is_dropped.0.lock().unwrap();
+                    while !*is_so {
+                        is_so = is_dropped.1.wait(is_so).unwrap();
+                    }
+                });
+            }
+        });
+        drop(runtime);
+        *is_dropped.0.lock().unwrap() = true;
+        is_dropped.1.notify_one();
+        second.join().unwrap();
     });
 }
 
@@ -311,4 +336,40 @@ fn a_root_that_only_looks_whether_it_was_woken() {
 #[should_panic(expected = "the root is forgotten")]
 fn a_wake_of_a_root_by_a_store() {
     a_root_goes_to_sleep(Fault::OnlyStores);
+}
+
+/// `OwnPoll` of a thread that drives, against the thread that ends the runtime. Without `has_fence`, the
+/// former does not order its mark before its look.
+fn a_thread_polls_its_future_beside_the_end(has_fence: bool) {
+    model(move || {
+        let (is_in_own_poll, has_begun) =
+            (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let ending = thread::spawn({
+            let (is_in_own_poll, has_begun) = (is_in_own_poll.clone(), has_begun.clone());
+            move || {
+                // `BeginShutdown`, `CloseFence`.
+                has_begun.swap(true, AcqRel);
+                fence(SeqCst);
+                !is_in_own_poll.load(Acquire)
+            }
+        });
+        is_in_own_poll.store(true, Relaxed);
+        if has_fence {
+            fence(SeqCst);
+        }
+        let polls = !has_begun.load(Acquire);
+        let waits = ending.join().unwrap();
+        assert!(!(polls && waits), "the end waits for a poll that may wait for the end");
+    });
+}
+
+#[test]
+fn a_twin_with_the_fence_of_the_own_poll_passes() {
+    a_thread_polls_its_future_beside_the_end(true);
+}
+
+#[test]
+#[should_panic(expected = "the end waits for a poll that may wait for the end")]
+fn an_own_poll_without_its_fence() {
+    a_thread_polls_its_future_beside_the_end(false);
 }

@@ -133,7 +133,7 @@ where
     OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,
 {
     match enter::detached_pool() {
-        // SAFETY: (1) what makes it the pool of this call stays until the call returns.
+        // SAFETY: (1) what makes it the pool of this call stays until `op` begins, if that runs in place.
         Some(shared) => unsafe { spawn_broadcast_in(shared, op) },
         None => spawn::run_in_place(move || op(BroadcastContext::new(0, 1))),
     }
@@ -244,7 +244,7 @@ where
 /// [`spawn_broadcast`] in the pool `shared`.
 ///
 /// # Safety
-/// 1. `shared` is valid until this returns.
+/// 1. `shared` is valid until this returns, or until `op` begins in place.
 pub(super) unsafe fn spawn_broadcast_in<OP>(shared: NonNull<Shared>, op: OP)
 where
     OP: Fn(BroadcastContext<'_>) + Send + Sync + 'static,

@@ -53,7 +53,7 @@ where
     F: FnOnce() + Send + 'static,
 {
     match enter::detached_pool() {
-        // SAFETY: (1) what makes it the pool of this call stays until the call returns.
+        // SAFETY: (1) what makes it the pool of this call stays until the closure begins, if that runs in place.
         Some(shared) => unsafe { spawn_in(shared, func) },
         None => run_in_place(func),
     }
@@ -81,7 +81,7 @@ where
     F: FnOnce() + Send + 'static,
 {
     match enter::detached_pool() {
-        // SAFETY: (1) what makes it the pool of this call stays until the call returns.
+        // SAFETY: (1) what makes it the pool of this call stays until the closure begins, if that runs in place.
         Some(shared) => unsafe { spawn_fifo_in(shared, func) },
         None => run_in_place(func),
     }
@@ -90,7 +90,7 @@ where
 /// [`spawn`] in the pool `shared`.
 ///
 /// # Safety
-/// 1. `shared` is valid until this returns.
+/// 1. As [`push`].
 pub(super) unsafe fn spawn_in(shared: NonNull<Shared>, f: impl FnOnce() + Send + 'static) {
     // SAFETY: (1).
     unsafe { push(shared, false, f) }
@@ -99,14 +99,14 @@ pub(super) unsafe fn spawn_in(shared: NonNull<Shared>, f: impl FnOnce() + Send +
 /// [`spawn_fifo`] in the pool `shared`.
 ///
 /// # Safety
-/// 1. `shared` is valid until this returns.
+/// 1. As [`push`].
 pub(super) unsafe fn spawn_fifo_in(shared: NonNull<Shared>, f: impl FnOnce() + Send + 'static) {
     // SAFETY: (1).
     unsafe { push(shared, true, f) }
 }
 
 /// # Safety
-/// 1. `shared` is valid until this returns.
+/// 1. `shared` is valid until this returns, or until `f` begins in place.
 unsafe fn push(shared: NonNull<Shared>, is_fifo: bool, f: impl FnOnce() + Send + 'static) {
     // SAFETY: (1).
     let state = unsafe { shared.as_ref() };

@@ -12,7 +12,7 @@ pub(super) struct Own {
     pub(super) queue: IntrusiveList<Header>,
     /// The tasks that have waited.
     pub(super) tasks: Slots<Header>,
-    /// The number of tasks that are not `DONE`.
+    /// The number of tasks whose futures are not gone.
     pub(super) live: usize,
     /// The number of these that are being polled or cancelled on the stack of this thread.
     pub(super) running: usize,

@@ -332,11 +332,11 @@ impl Looks<'_> {
             state.fetch_strictly(Work::Task);
         }
         state.wake_full_spare();
-        // While a probe computes, no other one begins: each takes the CPU from the others.
         if state.monitor.takes_fruitless_probe() {
             self.no_probe_before = now + PROBE_WAITS;
         }
         let has_waited = now.duration_since(self.slow_since) >= PROBE_WAITS && now >= self.no_probe_before;
+        // While a probe computes, no other one begins: each takes the CPU from the others.
         let may_probe = computing <= self.helpers && has_waited;
         let prober = if may_probe { state.sleeping_prober() } else { None };
         state.monitor.set_prober(prober);

@@ -8,7 +8,7 @@ use crate::scheduler::metrics::Counter;
 use crate::scheduler::park::Parker;
 use crate::scheduler::processor::Processor;
 
-/// No worker probes: the last one has found only tasks that are known as slow.
+/// No worker probes: the last one has found no task that may be quick.
 const FRUITLESS: usize = usize::MAX;
 
 /// The part of the monitor that other threads see.
@@ -85,7 +85,7 @@ impl Monitor {
         self.prober.store(prober.unwrap_or(0), Relaxed);
     }
 
-    /// A probe has found only tasks that are known as slow.
+    /// A probe has found no task that may be quick.
     pub fn probe_was_fruitless(&self) {
         // Relaxed: a hint. If the monitor lets another worker probe meanwhile, that one does.
         _ = self.prober.compare_exchange(0, FRUITLESS, Relaxed, Relaxed);

@@ -729,10 +729,15 @@ fn a_spare_worker_that_serves_probes_slow_tasks_that_have_waited_while_another_s
     looks.see_to_slow(now + PROBE_WAITS);
     assert_eq!((runtime.unparked(), prober()), (vec![], None), "the probe computes");
     looks.watched[5].is_held = false;
+    runtime.monitor.probe_was_fruitless();
     looks.see_to_slow(now + PROBE_WAITS);
+    looks.see_to_slow(now + 2 * PROBE_WAITS - Duration::from_nanos(1));
+    assert_eq!((runtime.unparked(), prober()), (vec![], None), "all that waited was slow");
+    looks.see_to_slow(now + 2 * PROBE_WAITS);
+    assert_eq!(runtime.unparked(), [5]);
     runtime.slow.pop_task().unwrap().cancel();
-    looks.see_to_slow(now + PROBE_WAITS);
-    assert_eq!((runtime.unparked(), prober()), (vec![5], None), "no slow task is left");
+    looks.see_to_slow(now + 2 * PROBE_WAITS);
+    assert_eq!((runtime.unparked(), prober()), (vec![], None), "no slow task is left");
 }
 
 #[test]
@@ -784,6 +789,14 @@ fn serving_workers_leave_injected_jobs_to_the_others_while_as_many_compute_as_th
     assert!(leaves_after(&mut looks, 2 * JOB_WAITS));
     assert!(leaves_after(&mut looks, 4 * JOB_WAITS - nanosecond));
     assert!(!leaves_after(&mut looks, 4 * JOB_WAITS), "twice as long");
+    // More compute than were allowed, because of what came before.
+    looks.jobs.see_to(&runtime, now + 4 * JOB_WAITS, None);
+    looks.jobs.see_to(&runtime, now + 4 * JOB_WAITS, Some(9));
+    assert!(runtime.monitor.leaves_jobs());
+    looks.jobs.see_to(&runtime, now + 5 * JOB_WAITS, Some(9));
+    assert!(!runtime.monitor.leaves_jobs(), "it waits as long as if few computed");
+    looks.jobs.see_to(&runtime, now + 5 * JOB_WAITS, Some(10));
+    assert!(runtime.monitor.leaves_jobs());
     assert!(runtime.lifecycle.begin() && !runtime.is_job_extra(6), "no job waits for it");
     assert!(runtime.injected_jobs.take_install(Tag::NONE).is_some());
     looks.see_to_jobs(now);
