@@ -190,14 +190,21 @@ impl OwnJobs {
         // SAFETY: `JobRef::region`, `JobRef::run`: (1) is our (1), and the job runs once. `replace_region`,
         // `current_of`: (1) the region of a job that was claimed is live until the job has ended. The owner's
         // former region is live, because a call on this stack works in it. Jobs do not unwind, so it is put
-        // back. `spill`: (1) `floor` was the head before the job, which has taken back its own join jobs.
+        // back. `Reference::new`: (1) as long as the region is live, its runtime is valid. `spill`: (1)
+        // `floor` was the head before the job, which has taken back its own join jobs.
         unsafe {
             let inside = self.tag_inside(job.tag());
             let (region, tag) = self.replace_region(job.region(), inside);
             let (is_foreign, floor) = (self.held_to(inside) != self.held_to(tag), self.head());
-            match self.current_of(self.region()) == self.current_of(region) {
-                true => job.run(),
-                false => self.in_surroundings(|| job.run()),
+            let current = self.current_of(self.region());
+            // A job that ends the wait of a frame of another pool ends the region, too, and that frame may
+            // drop the runtime that is current here before this thread has left the job.
+            let mut _hold = None;
+            if current == self.current_of(region) {
+                job.run();
+            } else {
+                _hold = current.filter(|&current| current != self.shared_ptr()).map(|it| Reference::new(it));
+                self.in_surroundings(|| job.run());
             }
             if is_foreign && self.head() > floor {
                 // The jobs that are left belong to an isolated region, which waits for them and sees only the
