@@ -1,5 +1,6 @@
 //! The inbox. Each item is taken once, by the owner, which sees what its pusher wrote. An owner that waits is
-//! woken through its last waker. The inbox may be freed as soon as the owner has the last item.
+//! woken through its last waker. An older one is dropped after that. The inbox may be freed as soon as the
+//! owner has the last item.
 //!
 //! Bounds: two pushers of an item each, and an owner that is polled twice, with two wakers. Also with three
 //! preemptions.
@@ -8,7 +9,7 @@ mod twin;
 
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::task::Waker;
+use std::task::{Wake, Waker};
 
 use runtime::internals::queue::{Inbox, IntrusiveList};
 
@@ -20,8 +21,7 @@ use twin::{Fault, Twin};
 /// The interface of the real inbox and its twins.
 #[allow(clippy::missing_safety_doc, reason = "the duties are those of the real methods")]
 trait Queue: Send + Sync + 'static {
-    /// Pushes, and wakes the waker that the push returns.
-    unsafe fn push(this: NonNull<Self>, item: NonNull<Item>);
+    unsafe fn push(this: NonNull<Self>, item: NonNull<Item>, wake: impl FnOnce(Waker));
     fn take_all(&self) -> IntrusiveList<Item>;
     fn wait(&self, waker: &Waker) -> bool;
     /// Frees an inbox that was leaked from a box; a twin only records it.
@@ -29,11 +29,9 @@ trait Queue: Send + Sync + 'static {
 }
 
 impl Queue for Inbox<Item> {
-    unsafe fn push(this: NonNull<Self>, item: NonNull<Item>) {
+    unsafe fn push(this: NonNull<Self>, item: NonNull<Item>, wake: impl FnOnce(Waker)) {
         // SAFETY: the caller guarantees the same.
-        if let Some(waker) = unsafe { Inbox::push(this, item) }.expect("the inbox stays open") {
-            waker.wake();
-        }
+        unsafe { Inbox::push(this, item, wake) }.expect("the inbox stays open");
     }
 
     fn take_all(&self) -> IntrusiveList<Item> {
@@ -70,7 +68,7 @@ fn pushers<Q: Queue>(inbox: NonNull<Q>, items: &Arc<Items>) -> Vec<thread::JoinH
             thread::spawn(move || {
                 let item = items.make(value);
                 // SAFETY: the owner frees the inbox when it has all items, and the items outlive the inbox.
-                unsafe { Q::push(inbox.get(), item) };
+                unsafe { Q::push(inbox.get(), item, Waker::wake) };
             })
         })
         .collect()
@@ -125,6 +123,49 @@ fn the_owner_frees_it<Q: Queue>(make: impl Fn() -> Q + Send + Sync + 'static) {
     });
 }
 
+/// The waker of a wait that may be followed by another. Its destructor is foreign code: on a pusher's thread,
+/// it must not run before the pusher has woken the owner.
+struct Older {
+    owner: loom::thread::ThreadId,
+    flag: Arc<Flag>,
+    newer: Arc<Flag>,
+}
+
+impl Wake for Older {
+    fn wake(self: Arc<Self>) {
+        self.flag.clone().wake();
+    }
+}
+
+impl Drop for Older {
+    fn drop(&mut self) {
+        if thread::current().id() != self.owner {
+            assert!(self.flag.is_set() || self.newer.is_set(), "a pusher drops a waker before it wakes");
+        }
+    }
+}
+
+/// The owner waits twice, and the pusher may have taken the first waker by then.
+fn a_waker_is_dropped_last<Q: Queue>(make: impl Fn() -> Q + Send + Sync + 'static) {
+    model(move || {
+        let (inbox, items) = (make(), Arc::new(Items::new(1)));
+        let threads = pushers(NonNull::from(&inbox), &items);
+        let newer = Flag::new();
+        let older = Older { owner: thread::current().id(), flag: Flag::new(), newer: newer.clone() };
+        inbox.wait(&Waker::from(Arc::new(older)));
+        inbox.wait(&Waker::from(newer));
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        let mut taken = Vec::new();
+        take(&inbox, &items, &mut taken);
+        items.assert_all(taken);
+    });
+}
+
+#[test]
+fn a_pusher_drops_the_waker_of_an_earlier_wait_after_its_wake() {
+    a_waker_is_dropped_last(Inbox::new);
+}
+
 #[test]
 fn an_owner_that_waits_is_woken_through_its_last_waker() {
     an_owner_falls_asleep(Inbox::new);
@@ -146,13 +187,8 @@ fn a_push_is_taken_or_refused() {
                 thread::spawn(move || {
                     let item = items.make(value);
                     // SAFETY: the items outlive the inbox.
-                    match unsafe { Inbox::push(NonNull::from(&*inbox), item) } {
-                        Ok(waker) => {
-                            waker.into_iter().for_each(Waker::wake);
-                            None
-                        }
-                        Err(_) => Some(items.take(item)),
-                    }
+                    let pushed = unsafe { Inbox::push(NonNull::from(&*inbox), item, Waker::wake) };
+                    pushed.is_err().then(|| items.take(item))
                 })
             })
             .collect();
@@ -172,6 +208,13 @@ fn a_push_is_taken_or_refused() {
 fn a_twin_without_a_fault_passes() {
     an_owner_falls_asleep(|| Twin::new(Fault::None));
     the_owner_frees_it(|| Twin::new(Fault::None));
+    a_waker_is_dropped_last(|| Twin::new(Fault::None));
+}
+
+#[test]
+#[should_panic(expected = "a pusher drops a waker before it wakes")]
+fn a_waker_that_is_dropped_before_the_push_is_found() {
+    a_waker_is_dropped_last(|| Twin::new(Fault::DropsBeforePush));
 }
 
 #[test]

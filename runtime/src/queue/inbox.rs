@@ -24,7 +24,8 @@
 //!   InboxTake   if WAITING: lock, take the waker      InboxLeave  lock, leave the waker, count n up
 //!   InboxPush   head: as read → item (Release),       InboxWait   EMPTY or WAITING(n - 1) → WAITING(n);
 //!               or InboxRead again                                fails if there is an item
-//!   InboxWake   wake what was taken
+//!   InboxWake   wake the newest waker that was taken;
+//!               then drop the older ones
 //! ```
 //!
 //! # The race
@@ -45,6 +46,8 @@
 //! - *Why n is counted.* The owner may be polled with another waker while it waits, and so wait for the
 //!   n+1-st time. A pusher that has taken the n-th waker must not end that wait, because it would wake the
 //!   wrong task. Its InboxPush fails, as the head is WAITING(n+1), and it takes the new waker, too.
+//! - *Others rely on a pusher from InboxTake to InboxWake, so it runs no foreign code between them.* The
+//!   destructor of an older waker is foreign, and could wait for the owner. It runs after InboxWake.
 //! - *The inbox may be freed as soon as the last item was taken.* A pusher touches neither the inbox nor the
 //!   item after InboxPush. That is why InboxTake comes before it.
 //!
@@ -84,6 +87,25 @@ struct Left {
     n: usize,
 }
 
+/// The wakers that a pusher has taken. All but the newest are of waits that were over.
+#[derive(Default)]
+struct Taken {
+    newest: Option<Waker>,
+    older: Vec<Waker>,
+}
+
+impl Taken {
+    fn add(&mut self, newer: Waker) {
+        self.older.extend(self.newest.replace(newer));
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.older.drain(..).chain(self.newest.take()).for_each(drop_quietly);
+    }
+}
+
 /// The error of [`Inbox::push`]. The owner is gone, so the item is the caller's again.
 #[derive(Debug)]
 pub struct Closed;
@@ -94,32 +116,27 @@ impl<T: Linked> Inbox<T> {
         Self { head: AtomicPtr::new(ptr::null_mut()), waker: ShortLock::new(Left { waker: None, n: 0 }) }
     }
 
-    /// Pushes `item`. The caller wakes the waker that is returned, if there is one.
+    /// Pushes `item`. If the owner waits, `wake` is called with its waker. Everybody relies on that wake.
     ///
     /// # Safety
     /// 1. `this` is valid until the owner has taken `item`. 2. `item` is live, and stays so at its place
     ///    until the owner has taken it. 3. It is in no queue, and its right ([`Linked`]) is the caller's.
-    #[must_use = "the owner sleeps until its waker is woken"]
-    pub unsafe fn push(this: NonNull<Self>, item: NonNull<T>) -> Result<Option<Waker>, Closed> {
+    pub unsafe fn push(
+        this: NonNull<Self>,
+        item: NonNull<T>,
+        wake: impl FnOnce(Waker),
+    ) -> Result<(), Closed> {
         // SAFETY: (1): the inbox is used only up to the exchange that succeeds.
         let inbox = unsafe { this.as_ref() };
-        let mut taken = None;
+        let mut taken = Taken::default();
         // InboxRead. Acquire: the thread that reads `WAITING` sees the waker that was left before.
         let mut now = inbox.head.load(Acquire);
         loop {
             let is_item = match now.addr() {
-                CLOSED => {
-                    drop_quietly(taken);
-                    return Err(Closed);
-                }
+                CLOSED => return Err(Closed),
                 mark if mark & WAITING != 0 => {
                     // InboxTake.
-                    let newer = inbox.take_waker();
-                    if newer.is_some() {
-                        // The owner waits with the newer one. The destructor of the older one is foreign
-                        // code, and runs without the lock.
-                        drop_quietly(std::mem::replace(&mut taken, newer));
-                    }
+                    inbox.take_waker().into_iter().for_each(|newer| taken.add(newer));
                     false
                 }
                 _ => !now.is_null(),
@@ -128,10 +145,13 @@ impl<T: Linked> Inbox<T> {
             unsafe { intrusive_list::set_next(item, is_item.then(|| NonNull::new_unchecked(now))) };
             // InboxPush. Release: publishes the pusher's writes. Acquire if it fails, as above.
             match inbox.head.compare_exchange(now, item.as_ptr(), Release, Acquire) {
-                Ok(_) => return Ok(taken),
+                Ok(_) => break,
                 Err(actual) => now = actual,
             }
         }
+        // InboxWake.
+        taken.newest.take().map(wake);
+        Ok(())
     }
 
     /// Whether the inbox was empty a moment ago.

@@ -1,5 +1,6 @@
 //! A small copy of the inbox, with at most one fault.
 
+use std::mem;
 use std::ptr::{self, NonNull};
 use std::task::Waker;
 
@@ -19,6 +20,8 @@ pub enum Fault {
     WaitsWithoutLook,
     /// One wait has the same mark as the next.
     CountsNoWaits,
+    /// A pusher drops the waker of an earlier wait before it pushes.
+    DropsBeforePush,
     /// A pusher uses the inbox after its push.
     TakesAfterPush,
     /// The pusher's writes are not published.
@@ -65,15 +68,21 @@ fn is_item(head: *mut Item) -> bool {
 }
 
 impl Queue for Twin {
-    unsafe fn push(this: NonNull<Self>, item: NonNull<Item>) {
+    unsafe fn push(this: NonNull<Self>, item: NonNull<Item>, wake: impl FnOnce(Waker)) {
         // SAFETY: the caller guarantees that it is valid, except for the fault.
         let twin = unsafe { this.as_ref() };
         let fault = twin.fault;
-        let mut taken = None;
+        let (mut taken, mut older) = (None, None);
         let mut now = twin.head.load(Acquire);
         loop {
             if is_mark(now) && fault != Fault::TakesAfterPush {
-                taken = twin.take_waker().or(taken);
+                let newer = twin.take_waker();
+                if newer.is_some() {
+                    older = mem::replace(&mut taken, newer);
+                }
+                if fault == Fault::DropsBeforePush {
+                    drop(older.take());
+                }
             }
             // SAFETY: the item is live, and on its way into this queue.
             unsafe { set_next(item, is_item(now).then(|| NonNull::new_unchecked(now))) };
@@ -86,7 +95,8 @@ impl Queue for Twin {
         if is_mark(now) && fault == Fault::TakesAfterPush {
             taken = twin.take_waker();
         }
-        taken.into_iter().for_each(Waker::wake);
+        taken.map(wake);
+        drop(older);
     }
 
     fn take_all(&self) -> IntrusiveList<Item> {

@@ -9,8 +9,11 @@ use crate::util::joined::joined_scope;
 
 /// Pushes `value`. Returns the waker that is to be woken.
 fn push(inbox: &Inbox<Item>, items: &Items, value: usize) -> Option<Waker> {
+    let mut taken = None;
     // SAFETY: the items outlive the inbox, and each is pushed once at a time.
-    unsafe { Inbox::push(NonNull::from(inbox), items.at(value)) }.expect("it is open")
+    unsafe { Inbox::push(NonNull::from(inbox), items.at(value), |waker| taken = Some(waker)) }
+        .expect("it is open");
+    taken
 }
 
 fn values(mut chain: IntrusiveList<Item>, items: &Items) -> Vec<usize> {
@@ -94,7 +97,7 @@ fn a_closed_inbox_refuses_and_forgets_its_waker() {
     assert!(inbox.close().is_empty());
     assert_eq!(Arc::strong_count(&bell), 1);
     // SAFETY: the item outlives the inbox.
-    assert!(unsafe { Inbox::push(NonNull::from(&inbox), items.at(0)) }.is_err());
+    assert!(unsafe { Inbox::push(NonNull::from(&inbox), items.at(0), Waker::wake) }.is_err());
     assert_eq!(items.take(items.at(0)), 0);
 }
 

@@ -318,19 +318,15 @@ unsafe fn give_back<T>(data: *const ()) {
     // the entry back, or until LateReturn. `Inbox::push`: (1) and (2) follow from that. (3) An entry that is
     // out is in no queue, and its right came with the waker. `Box::from_raw`: `Box` made the part in
     // `Entries::new`, and this is the last change of `left`; see *the end*.
-    let waker = unsafe {
+    unsafe {
         let entry = NonNull::new_unchecked(data.cast_mut().cast::<SetEntry<T>>());
         let shared = entry.as_ref().shared;
         let inbox = NonNull::new_unchecked(&raw mut (*shared.as_ptr()).inbox);
-        Inbox::push(inbox, entry).unwrap_or_else(|_| {
+        if Inbox::push(inbox, entry, Waker::wake).is_err() {
             // LateReturn.
             if shared.as_ref().left.fetch_sub(1, AcqRel) == 1 {
                 drop(Box::from_raw(shared.as_ptr()));
             }
-            None
-        })
-    };
-    if let Some(waker) = waker {
-        waker.wake();
+        }
     }
 }

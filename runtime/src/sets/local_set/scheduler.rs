@@ -453,9 +453,7 @@ unsafe impl Schedule for LocalScheduler {
                 return this.as_ref().push(task);
             }
             let inbox = NonNull::from(&this.as_ref().inbox);
-            if let Some(waker) = Inbox::push(inbox, task.into_raw()).expect("it is never closed") {
-                context::wake(waker);
-            }
+            Inbox::push(inbox, task.into_raw(), context::wake).expect("it is never closed");
         }
     }
 
