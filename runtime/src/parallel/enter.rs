@@ -312,9 +312,11 @@ impl Drop for Visit<'_> {
         let shared = self.processor.shared();
         // SAFETY: (1) the visit ends after its call.
         let has_moved = unsafe { self.processor.end_external() };
+        let kept = self.processor.take_kept_regions();
         // SAFETY: (1) `begin` has taken it, and the view ends with the visit.
         unsafe { shared.give_external_back(self.processor, has_moved) };
         shared.job_ended();
+        drop(kept);
     }
 }
 
@@ -352,13 +354,12 @@ impl Drop for OwnComputation {
     fn drop(&mut self) {
         // Jobs that are left belong to other threads' scopes, and this thread may not come back to them.
         context::expose_child_jobs();
-        // SAFETY: `replace_region`: (1) no region. `replace_job_processor`: (1) null, which was there before.
-        unsafe {
-            self.processor.replace_region(std::ptr::null(), Tag::NONE);
-            self.processor.free_regions();
-            context::replace_job_processor(std::ptr::null());
-        }
+        self.processor.leave_regions();
+        let kept = self.processor.take_kept_regions();
+        // SAFETY: (1) null, which was there before.
+        unsafe { context::replace_job_processor(std::ptr::null()) };
         self.processor.shared().job_ended();
+        drop(kept);
     }
 }
 

@@ -19,6 +19,7 @@ use std::ptr::{self, NonNull, null};
 use std::task::Waker;
 
 use crate::coop;
+use crate::job::region::Current;
 use crate::job::{Region, Tag};
 use crate::loom::thread_cell;
 use crate::scheduler::{OwnJobs, Shared, Worker};
@@ -78,15 +79,16 @@ struct Entered {
 }
 
 impl Entered {
-    /// Returns `None` if jobs that are made on `job_processor` name `shared` anyway. `is_frame`: see
-    /// [`Entry`].
+    /// Returns `None` if jobs that are made on `job_processor` name `shared` anyway, and go on doing so: a
+    /// region that names it may be a guard's that is dropped first. `is_frame`: see [`Entry`].
     ///
     /// # Safety
     /// 1. `shared` stays valid until [`leave`](Self::leave).
     unsafe fn enter(job_processor: &OwnJobs, shared: NonNull<Shared>, is_frame: bool) -> Option<Self> {
         job_processor.leave_kept_regions();
         // SAFETY: (1) this thread works in that region, so it is live.
-        if unsafe { job_processor.current_of(job_processor.region()) } == Some(shared) {
+        let is_of_thread = unsafe { Region::current_of(job_processor.region()) } == Current::OfThread;
+        if is_of_thread && job_processor.shared().current_on_threads() == Some(shared) {
             return None;
         }
         let region = job_processor.region_to_enter(shared, is_frame);
@@ -99,10 +101,13 @@ impl Entered {
     fn leave(self, is_frame: bool) {
         // SAFETY: (1) used in this call only.
         let own = unsafe { job_processor() };
+        if own.is_none() && region().1 != Tag::SOLITARY {
+            // The thread has left its job processor, and is outside of all computations that were on it.
+            return;
+        }
         let Some(own) = own.filter(|&own| ptr::eq(own, self.job_processor)) else {
-            // The thread is inside of another pool, or in a part that runs alone, or has left its job
-            // processor. Frames that refer to the region may lie on its stack. So the region and a reference
-            // to its runtime stay for good.
+            // The thread is inside of another pool, or in a part that runs alone. Frames that refer to the
+            // region may lie on its stack. So the region and a reference to its runtime stay for good.
             // SAFETY: (1) is duty 1 of `enter`.
             unsafe { Shared::retain(self.shared) };
             return Box::leak(self.region).set_current(None);

@@ -6,6 +6,7 @@ use super::Role;
 use super::table::{Call, Table};
 use crate::scheduler::WorkerStart;
 use crate::scheduler::idle::Work;
+use crate::scheduler::owner::OwnJobs;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
 
@@ -278,12 +279,13 @@ impl Worker {
 
     /// Ends the rest of this spare worker for good, unless it was called meanwhile. Returns whether it did.
     /// If so, another thread may have the index as soon as the table's lock is released, so the counters are
-    /// ended before that.
+    /// ended before that, and the region of a guard that a task has left on this thread is left.
     fn gives_up_index(&self) -> bool {
         let shared = self.shared();
         shared.away.change(|table| {
             let has_ended = table.end_rest(self.index(), false);
             if has_ended {
+                self.job_processor().into_iter().for_each(OwnJobs::leave_regions);
                 self.end_counters();
                 shared.processors.set_spare(table.spare_bound());
             }

@@ -7,6 +7,7 @@ use crate::job::region::Current;
 use crate::job::{JobRef, Question, Region, Tag};
 use crate::scheduler::context;
 use crate::scheduler::job_processor::{HELD, OVERFLOWED};
+use crate::scheduler::jobs::kept::Kept;
 use crate::scheduler::owner::OwnJobs;
 use crate::scheduler::reference::Reference;
 use crate::scheduler::shared::Shared;
@@ -58,11 +59,24 @@ impl OwnJobs {
             others.push_back(job);
         }
         self.set_flag(OVERFLOWED, false);
-        // SAFETY: (1) no region.
-        unsafe { self.replace_region(null(), Tag::NONE) };
-        self.free_regions();
+        self.leave_regions();
         self.restart_poll_interval();
         has_moved
+    }
+
+    /// The owner leaves the job processor, or a computation around which there is none. A guard that is left
+    /// finds out in `Entered::leave` (`context.rs`).
+    pub fn leave_regions(&self) {
+        // SAFETY: (1) no region.
+        unsafe { self.replace_region(null(), Tag::NONE) };
+    }
+
+    /// Takes the kept regions, which are freed when they are dropped. The drop may run foreign code: the last
+    /// reference to a runtime drops hooks. So it comes last, when nothing relies on the thread any more. The
+    /// owner works in no region.
+    #[must_use]
+    pub fn take_kept_regions(&self) -> Vec<Kept> {
+        self.kept.take_all()
     }
 
     /// The runtime that is current for jobs of `region` on this job processor. A pool of jobs is never
@@ -140,7 +154,8 @@ impl OwnJobs {
     }
 
     /// Frees the kept regions, unless the owner works in the region of a guard that is left, which may be
-    /// inside of one. The caller is outside of all computations.
+    /// inside of one. The caller is outside of all computations. The drop of hooks is foreign code: see
+    /// [`take_kept_regions`](Self::take_kept_regions).
     #[inline]
     pub fn free_regions(&self) {
         if !self.kept.is_empty() {
@@ -152,8 +167,7 @@ impl OwnJobs {
     fn free_kept(&self) {
         self.leave_kept_regions();
         if self.region().is_null() {
-            // The last reference to a runtime drops hooks, which are foreign.
-            drop(self.kept.take_all());
+            drop(self.take_kept_regions());
         }
     }
 

@@ -1,0 +1,136 @@
+//! Guards of `Handle::enter` that are dropped out of order, or outside of the computation that made them: jobs
+//! find the current runtime, and nothing is kept that the program has dropped.
+
+mod support;
+
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
+use std::time::Duration;
+
+use runtime::parallel::{ThreadPoolBuilder, in_place_scope, join, scope};
+use runtime::runtime::EnterGuard;
+use runtime::task::block_in_place;
+use runtime::{Builder, Handle, Runtime};
+use support::{build, until, watchdog};
+
+/// Whether the runtime of `handle` is the current one.
+fn is_current(handle: &Handle) -> bool {
+    Handle::try_current().is_ok_and(|current| current.id() == handle.id())
+}
+
+/// A runtime without workers, whose hook owns `value`.
+fn owner_of(value: impl Send + Sync + 'static) -> Runtime {
+    Builder::new_current_thread().on_thread_start(move || _ = &value).build().unwrap()
+}
+
+/// Makes jobs when only the second of two guards is left.
+fn drop_the_first_guard(handle: &Handle) {
+    let first = handle.enter();
+    let second = handle.enter();
+    drop(first);
+    assert!(is_current(handle));
+    scope(|scope| scope.spawn(|_| assert!(is_current(handle))));
+    let is_stolen = AtomicBool::new(false);
+    let waits = || block_in_place(|| until("the other half is stolen", || is_stolen.load(SeqCst)));
+    let stolen = || {
+        is_stolen.store(true, SeqCst);
+        assert!(is_current(handle));
+    };
+    join(waits, stolen);
+    drop(second);
+    assert!(!is_current(handle));
+}
+
+fn drop_the_guard_in_block_on(handle: &Handle) {
+    let first = handle.enter();
+    let future = async {
+        drop(first);
+        scope(|scope| scope.spawn(|_| assert!(is_current(handle))));
+    };
+    block_in_place(|| handle.block_on(future));
+}
+
+#[test]
+fn the_second_of_two_guards_of_one_runtime_may_be_the_last() {
+    let _watchdog = watchdog();
+    let (workers, other) = (build(2), build(1));
+    let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    for check in [drop_the_first_guard, drop_the_guard_in_block_on] {
+        pool.install(|| check(other.handle()));
+        let handle = other.handle().clone();
+        workers.block_on(workers.spawn(async move { check(&handle) })).unwrap();
+    }
+}
+
+/// The region of the guard is kept on the job processor that the calling thread has for its call, and holds
+/// the runtime until the call has ended. By then nothing else may rely on the thread.
+#[test]
+fn a_hook_that_a_region_held_may_drop_the_runtime_of_the_call() {
+    let _watchdog = watchdog();
+    for _ in 0..20 {
+        let outer = Arc::new(build(2));
+        let handle = outer.handle().clone();
+        let inner = owner_of(outer);
+        // The calling thread takes part only if the workers sleep.
+        thread::sleep(Duration::from_millis(5));
+        let _entered = handle.enter();
+        let leaves_a_region = || {
+            let guard = inner.enter();
+            scope(|_| ());
+            drop(guard);
+            drop(inner);
+        };
+        join(leaves_a_region, || ());
+    }
+}
+
+#[test]
+fn a_guard_that_leaves_its_computation_keeps_nothing() {
+    let _watchdog = watchdog();
+    let on_own_thread = || {
+        let token = Arc::new(());
+        let pool = ThreadPoolBuilder::new().num_threads(2).use_current_thread().build().unwrap();
+        let runtime = owner_of(token.clone());
+        let mut slot = None;
+        in_place_scope(|_| slot = Some(runtime.enter()));
+        drop(slot);
+        drop(runtime);
+        assert_eq!(Arc::strong_count(&token), 1);
+        drop(pool);
+    };
+    thread::spawn(on_own_thread).join().unwrap();
+}
+
+/// The next worker of that index has no part in it.
+#[test]
+fn a_guard_may_be_left_on_the_thread_of_a_spare_worker() {
+    thread_local! {
+        static GUARD: Cell<Option<EnterGuard<'static>>> = const { Cell::new(None) };
+    }
+    let _watchdog = watchdog();
+    let other: &'static Runtime = Box::leak(Box::new(build(1)));
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_keep_alive(Duration::ZERO)
+        .enable_all()
+        .build()
+        .unwrap();
+    let leave_guard = || {
+        let sees_others = AtomicBool::new(false);
+        scope(|scope| scope.spawn(|_| sees_others.store(is_current(other.handle()), SeqCst)));
+        GUARD.set(Some(other.enter()));
+        (thread::current().id(), sees_others.into_inner())
+    };
+    let mut threads = HashSet::new();
+    while threads.len() < 5 {
+        let handle = runtime.handle().clone();
+        let on_a_spare_worker = move || handle.block_on(handle.spawn(async move { leave_guard() }));
+        let task = runtime.spawn(async move { block_in_place(on_a_spare_worker).unwrap() });
+        let (thread, sees_others) = runtime.block_on(task).unwrap();
+        assert!(!threads.insert(thread) || !sees_others, "another thread has left its guard here");
+    }
+}
