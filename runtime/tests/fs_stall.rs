@@ -8,9 +8,10 @@ use std::fs::File as StdFile;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use fs_support::{Dir, poll_once};
+use fs_support::{Dir, both_ends, poll_once};
 use runtime::fs;
-use support::{build, watchdog};
+use runtime::io::AsyncWriteExt;
+use support::{build, builder, watchdog};
 
 /// A lease on a file: a thread that opens the file hangs in the call, until the lease is given back. That is
 /// the slow disk.
@@ -93,4 +94,28 @@ fn a_runtime_ends_while_a_call_hangs() {
     runtime.shutdown_timeout(std::time::Duration::from_millis(10));
     lease.give_back();
     drop(opening);
+}
+
+/// The write has been promised, and has not begun when the runtime ends.
+#[test]
+fn a_runtime_ends_while_a_fifo_is_full() {
+    let _watchdog = watchdog();
+    for workers in [0, 1] {
+        let dir = Dir::new();
+        let mut fifo = both_ends(&dir.fifo("fifo"));
+        // SAFETY: the call sets the size of a pipe, here to one page.
+        let size = unsafe { libc::fcntl(fifo.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) };
+        std::io::Write::write_all(&mut fifo, &vec![b'x'; size.try_into().unwrap()]).unwrap();
+        let runtime = builder(workers).max_blocking_threads(1).build().unwrap();
+        let (open, gate) = std::sync::mpsc::channel::<()>();
+        let blocks = runtime.spawn_blocking(move || _ = gate.recv());
+        let mut file = fs::File::from_std(fifo.try_clone().unwrap());
+        runtime.block_on(async { assert_eq!(file.write(b"last").await.unwrap(), 4) });
+        drop(file);
+        runtime.shutdown_timeout(std::time::Duration::from_millis(10));
+        let mut read = vec![0; 4096 + 4];
+        std::io::Read::read_exact(&mut fifo, &mut read).unwrap();
+        assert!(read.ends_with(b"last"), "the write was made all the same");
+        drop((open, blocks));
+    }
 }

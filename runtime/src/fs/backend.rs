@@ -42,8 +42,10 @@ use std::task::{Context, Poll, ready};
 use super::system;
 use crate::coop;
 use crate::io::transfer;
+use crate::runtime::handle::Handle;
 use crate::runtime::spawn;
 use crate::scheduler::context;
+use crate::scheduler::elsewhere::call_beside;
 use crate::sync::oneshot;
 use crate::task::{JoinHandle, spawn_blocking};
 use crate::util::as_tokio;
@@ -168,18 +170,38 @@ impl<T: Send + 'static> Job<T> {
     }
 
     /// Starts a call that must be made in any case, because its caller was told that it will be. If the call
-    /// cannot begin, the thread that drops it makes it.
-    pub fn start_surely(call: impl FnOnce() -> T + Send + 'static) -> Self {
-        struct Surely<F: FnOnce()>(Option<F>);
-        impl<F: FnOnce()> Drop for Surely<F> {
-            fn drop(&mut self) {
-                self.0.take().into_iter().for_each(|call| call());
-            }
-        }
+    /// cannot begin, the thread that drops it makes it, or has it made by a thread of its own if it may wait
+    /// for ever: the end of a runtime may have a limit.
+    pub fn start_surely(may_wait: bool, call: impl FnOnce() -> T + Send + 'static) -> Self {
         let (sender, receiver) = oneshot::channel();
-        let surely = Surely(Some(move || _ = sender.send(call())));
-        drop(spawn_blocking(move || drop(surely)));
+        let call = move || _ = sender.send(call());
+        let surely = Surely { call: Some(call), runtime: may_wait.then(Handle::current) };
+        drop(spawn_blocking(move || surely.run()));
         Self::Sure(receiver)
+    }
+}
+
+/// See [`Job::start_surely`].
+struct Surely<F: FnOnce() + Send + 'static> {
+    /// There until it begins.
+    call: Option<F>,
+    /// That of a call that may wait for ever.
+    runtime: Option<Handle>,
+}
+
+impl<F: FnOnce() + Send + 'static> Surely<F> {
+    fn run(mut self) {
+        self.call.take().into_iter().for_each(|call| call());
+    }
+}
+
+impl<F: FnOnce() + Send + 'static> Drop for Surely<F> {
+    fn drop(&mut self) {
+        match (self.call.take(), &self.runtime) {
+            (Some(call), Some(runtime)) => call_beside(Some(runtime.reference().clone()), call),
+            (Some(call), None) => call(),
+            (None, _) => {}
+        }
     }
 }
 
@@ -245,11 +267,16 @@ impl Route {
         match caller() {
             Caller::Outside => true,
             Caller::Single => false,
-            Caller::Many => !*self.may_wait.get_or_insert_with(|| {
-                // A descriptor that cannot be examined is wrong, and a call on it fails at once.
-                file.metadata().is_ok_and(|found| may_wait_for_ever(found.file_type()))
-            }),
+            Caller::Many => !self.may_wait(file),
         }
+    }
+
+    /// Whether a call on `file` may wait without limit for another process.
+    pub fn may_wait(&mut self, file: &StdFile) -> bool {
+        *self.may_wait.get_or_insert_with(|| {
+            // A descriptor that cannot be examined is wrong, and a call on it fails at once.
+            file.metadata().is_ok_and(|found| may_wait_for_ever(found.file_type()))
+        })
     }
 
     /// Reads into `bytes`, from the first on, at the file's position or at `offset`. Returns the number of
@@ -411,7 +438,7 @@ mod tests {
         drop(runtime);
         let _guard = handle.enter();
         let (sender, receiver) = std::sync::mpsc::channel();
-        let job = Job::start_surely(move || sender.send(7).is_ok());
+        let job = Job::start_surely(false, move || sender.send(7).is_ok());
         assert_eq!(receiver.try_recv(), Ok(7));
         assert!(crate::util::block_on::block_on(job).unwrap());
         assert!(crate::util::block_on::block_on(Job::start(|| ())).is_err(), "the other kind is not");

@@ -159,7 +159,7 @@ impl Runtime {
     /// thread ends it when it returns. [`shutdown_report`](Self::shutdown_report) says what has not ended.
     ///
     /// The limit does not cover two things: the destructors of blocking closures that have not begun, which
-    /// this call drops (those of files make the writes that are left); and the destructors of thread-local
+    /// this call drops (those of regular files make the writes that are left); and the destructors of thread-local
     /// values of workers, if all else has ended within the limit. The closures are dropped one after the
     /// other, so the destructor of one must not wait for that of another.
     ///

@@ -3,6 +3,7 @@
 use std::io;
 use std::mem;
 use std::panic::Location;
+use std::thread;
 
 use super::away::deadlock::Expecting;
 use super::away::marks::Report;
@@ -14,12 +15,37 @@ use crate::driver::foreign::Waking;
 use crate::loom::sync::atomic::AtomicUsize;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::loom::sync::{Arc, Mutex};
+use crate::util::unwind;
 
 /// See [`Shared::wake_at_the_end`].
 struct LastWakes {
     wakes: Waking,
     /// The threads that take wakers, and are not inside of one.
     free: AtomicUsize,
+}
+
+/// Calls `f`, which the program was promised and which may block without limit, on a thread of its own, because
+/// the calling thread may be the one that ends `runtime`. That end waits for the thread, as long as it waits
+/// at all. If the system refuses the thread, `f` is called here.
+pub fn call_beside(runtime: Option<Reference>, f: impl FnOnce() + Send + 'static) {
+    let exit = runtime.as_ref().map(|runtime| runtime.shared().lifecycle.exit());
+    exit.iter().for_each(|exit| exit.enter());
+    let call = move || {
+        unwind::run_quietly(f);
+        drop(runtime);
+        exit.into_iter().for_each(|exit| exit.leave());
+    };
+    // Still there if the system refuses the thread.
+    let call = Arc::new(Mutex::new(Some(call)));
+    let others = call.clone();
+    let main = move || {
+        let call = others.lock().take();
+        call.into_iter().for_each(|call| call());
+    };
+    if thread::Builder::new().name("runtime-output".into()).spawn(main).is_err() {
+        let call = call.lock().take();
+        call.into_iter().for_each(|call| call());
+    }
 }
 
 impl Shared {

@@ -25,7 +25,7 @@ pub mod blocking;
 pub mod context;
 mod core;
 pub mod current_thread;
-mod elsewhere;
+pub mod elsewhere;
 pub mod enter;
 pub mod exit;
 mod fetch;

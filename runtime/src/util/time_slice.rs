@@ -8,7 +8,8 @@
 //!
 //! On other kernels, and where the system refuses, nothing happens. Threads and processes that are started by
 //! a thread with another slice have the usual slice again, unless that thread is above the usual priority
-//! (see [`ask`]).
+//! (see [`ask`]). The price: the system never lets an unprivileged thread take the flag back that does this
+//! (`SCHED_RESET_ON_FORK`), and refuses a later change of its policy that does not set the flag, too.
 
 use std::mem::{size_of, zeroed};
 
@@ -25,7 +26,8 @@ pub const USUAL: u64 = 0;
 /// Asks for slices of `nanos` nanoseconds for the calling thread, if it has an ordinary policy.
 pub fn ask(nanos: u64) {
     let Some(mut attributes) = read() else { return };
-    if attributes.sched_policy != libc::SCHED_OTHER as u32 {
+    // Kernels without slices to ask for say zero, and would take the flag below all the same.
+    if attributes.sched_policy != libc::SCHED_OTHER as u32 || attributes.sched_runtime == 0 {
         return;
     }
     attributes.sched_runtime = nanos;

@@ -193,7 +193,8 @@ impl Flow {
     fn write_later(&mut self, file: &Arc<StdFile>, slices: &[IoSlice<'_>]) -> usize {
         let bytes = slices.iter().flat_map(|slice| slice.iter().copied()).collect::<Vec<_>>();
         let (file, len) = (file.clone(), bytes.len());
-        self.job = Some(UnderWay::Write(Job::start_surely(move || (&*file).write_all(&bytes))));
+        let may_wait = self.route.may_wait(&file);
+        self.job = Some(UnderWay::Write(Job::start_surely(may_wait, move || (&*file).write_all(&bytes))));
         len
     }
 

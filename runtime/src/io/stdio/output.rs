@@ -51,13 +51,13 @@
 use std::io;
 use std::mem;
 use std::task::{Context, Poll, ready};
-use std::thread;
 
 use crate::coop;
 use crate::io::locked::{Users, poll_locked, wake_all};
 use crate::loom::sync::{Condvar, Mutex};
 use crate::runtime::handle::Handle;
 use crate::scheduler::context;
+use crate::scheduler::elsewhere::call_beside;
 use crate::util::unwind::FirstPanic;
 
 /// A write waits while the buffer has at least this number of bytes.
@@ -333,22 +333,9 @@ impl Drop for Drain {
         let Some(write) = self.write.take() else {
             return;
         };
-        let (output, owner, runtime) = (self.output, self.owner, self.runtime.take());
-        let exit = runtime.as_ref().map(|runtime| runtime.shared().lifecycle.exit());
-        if let Some(exit) = &exit {
-            exit.enter();
-        }
-        // Cloned, so that it is still there if the system refuses the thread.
-        let run = move || {
-            output.drain(owner, write);
-            drop(runtime);
-            if let Some(exit) = exit {
-                exit.leave();
-            }
-        };
-        if thread::Builder::new().name("runtime-output".into()).spawn(run.clone()).is_err() {
-            run();
-        }
+        let (output, owner) = (self.output, self.owner);
+        let runtime = self.runtime.as_ref().map(|runtime| runtime.reference().clone());
+        call_beside(runtime, move || output.drain(owner, write));
     }
 }
 
