@@ -7,13 +7,12 @@ mod support;
 use std::io::{ErrorKind, IoSlice, Read, Seek, SeekFrom, Write};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
 use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
-use fs_support::{Dir, both_ends, everywhere, poll_once};
-use runtime::Runtime;
+use fs_support::{Dir, begin_to_read, both_ends, everywhere, poll_once, runtime_with_one_blocking_thread};
 use runtime::fs::{File, FileTimes};
 use runtime::io::{AsyncReadExt, AsyncSeek, AsyncSeekExt, AsyncWrite, AsyncWriteExt};
 use support::{Gate, KINDS, build, builder, each_kind, in_child, watchdog};
@@ -169,20 +168,6 @@ fn a_write_to_a_fifo_after_a_dropped_read_keeps_what_was_read() {
         file.read_exact(&mut bytes).await.unwrap();
         assert_eq!(&bytes, b"abcde");
     });
-}
-
-/// A `current_thread` runtime with a pool of one thread. It reads files of `/proc` there, as they cannot say
-/// what is in memory.
-fn runtime_with_one_blocking_thread() -> Runtime {
-    support::builder(0).max_blocking_threads(1).build().unwrap()
-}
-
-/// Begins to read 8 bytes, while the pool has something else to do, and drops the future.
-fn begin_to_read(file: &mut File) {
-    let (go_on, may_go_on) = mpsc::channel::<()>();
-    runtime::task::spawn_blocking(move || _ = may_go_on.recv());
-    assert!(poll_once(file.read(&mut [0; 8])).is_pending());
-    drop(go_on);
 }
 
 #[test]

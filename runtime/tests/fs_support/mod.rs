@@ -8,9 +8,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
 
-use crate::support::each_kind;
+use runtime::Runtime;
+use runtime::fs::File;
+use runtime::io::AsyncReadExt;
+
+use crate::support::{self, each_kind};
 
 /// A directory that is removed when dropped.
 pub struct Dir(PathBuf);
@@ -71,6 +76,20 @@ pub fn everywhere<F: Future<Output = ()> + Send + 'static>(test: impl Fn() -> F)
 
 pub fn poll_once<F: Future>(future: F) -> Poll<F::Output> {
     pin!(future).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// A `current_thread` runtime with a pool of one thread. It reads files of `/proc` there, as they cannot say
+/// what is in memory.
+pub fn runtime_with_one_blocking_thread() -> Runtime {
+    support::builder(0).max_blocking_threads(1).build().unwrap()
+}
+
+/// Begins to read 8 bytes, while the pool has something else to do, and drops the future.
+pub fn begin_to_read(file: &mut File) {
+    let (go_on, may_go_on) = mpsc::channel::<()>();
+    runtime::task::spawn_blocking(move || _ = may_go_on.recv());
+    assert!(poll_once(file.read(&mut [0; 8])).is_pending());
+    drop(go_on);
 }
 
 /// Checks that `result` is an error of this kind, that its text has each part of `says` (what was tried, with

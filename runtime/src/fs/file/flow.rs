@@ -136,13 +136,22 @@ impl Flow {
     /// Moves the file back to behind the bytes that were taken, and forgets the others, or the error of that
     /// read. If that fails, both stay as they are. A file without a position, such as a FIFO, keeps the bytes
     /// for the next read.
+    ///
+    /// Many devices, and descriptors such as an eventfd's, say that each move has succeeded, and do not move.
+    /// So a move counts only if the position shows it.
     pub fn move_back(&mut self, file: &StdFile) -> io::Result<()> {
         if let Some(Ok(fetched)) = &self.fetched {
             // No `Vec` is longer than `i64::MAX`.
             let ahead = (fetched.bytes.len() - fetched.taken) as i64;
             if ahead > 0 {
-                match (&*file).seek(SeekFrom::Current(-ahead)) {
+                let mut file = file;
+                let moved = file.stream_position().and_then(|from| {
+                    let to = file.seek(SeekFrom::Current(-ahead))?;
+                    Ok(from.checked_sub(to) == Some(ahead.unsigned_abs()))
+                });
+                match moved {
                     Err(error) if error.kind() == ErrorKind::NotSeekable => return Ok(()),
+                    Ok(false) => return Ok(()),
                     result => result?,
                 };
             }
