@@ -4,11 +4,44 @@
 mod fs_support;
 mod support;
 
+use std::io::{ErrorKind, SeekFrom};
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::path::PathBuf;
 
-use fs_support::{everywhere, poll_once};
+use fs_support::{begin_to_read, everywhere, poll_once, runtime_with_one_blocking_thread};
 use runtime::fs::File;
 use runtime::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
+
+/// A file whose system cannot say what is in memory, so that the pool reads it. The file is removed when this
+/// is dropped.
+struct Shm(PathBuf);
+
+impl Shm {
+    /// `None` if this machine has no such file system.
+    fn new(name: &str, text: &str) -> Option<Self> {
+        let dir = PathBuf::from("/dev/shm");
+        if !dir.is_dir() {
+            return None;
+        }
+        let path = dir.join(format!("runtime-fs-test-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        Some(Self(path))
+    }
+
+    async fn open(&self) -> File {
+        File::options().read(true).write(true).open(&self.0).await.unwrap()
+    }
+
+    fn text(&self) -> String {
+        std::fs::read_to_string(&self.0).unwrap()
+    }
+}
+
+impl Drop for Shm {
+    fn drop(&mut self) {
+        _ = std::fs::remove_file(&self.0);
+    }
+}
 
 #[test]
 fn a_move_that_moves_nothing_keeps_the_bytes() {
@@ -36,4 +69,43 @@ fn a_move_that_moves_nothing_keeps_the_bytes() {
 /// Another descriptor of the same open file.
 fn file_of(file: &File) -> std::fs::File {
     std::os::fd::AsFd::as_fd(file).try_clone_to_owned().unwrap().into()
+}
+
+#[test]
+fn a_clone_begins_where_the_dropped_read_began() {
+    let Some(shm) = Shm::new("clone", "hello") else { return };
+    runtime_with_one_blocking_thread().block_on(async {
+        let mut file = shm.open().await;
+        begin_to_read(&mut file);
+        let mut clone = file.try_clone().await.unwrap();
+        let mut bytes = [0; 5];
+        clone.read_exact(&mut bytes).await.unwrap();
+        assert_eq!(&bytes, b"hello");
+        clone.rewind().await.unwrap();
+        assert_eq!(file.rewind().await.unwrap(), 0);
+        file.write_all(b"J").await.unwrap();
+        file.flush().await.unwrap();
+        assert_eq!(shm.text(), "Jello");
+    });
+}
+
+#[test]
+fn an_absolute_move_works_after_a_clone_has_moved_the_file() {
+    let Some(shm) = Shm::new("absolute", "hello") else { return };
+    runtime_with_one_blocking_thread().block_on(async {
+        for (position, place) in [(SeekFrom::Start(1), 1), (SeekFrom::End(-1), 4)] {
+            let mut file = shm.open().await;
+            let mut clone = file.try_clone().await.unwrap();
+            begin_to_read(&mut file);
+            file.flush().await.unwrap();
+            clone.rewind().await.unwrap();
+            // The dropped read began before the file's first byte, as seen from where the clone is.
+            let error = file.seek(SeekFrom::Current(0)).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidInput);
+            assert_eq!(file.seek(position).await.unwrap(), place, "{position:?}");
+            file.write_all(b"_").await.unwrap();
+            file.flush().await.unwrap();
+        }
+        assert_eq!(shm.text(), "h_ll_");
+    });
 }

@@ -233,7 +233,19 @@ impl Flow {
             return Err(io::Error::other(text));
         }
         // A move that fails must not lose the position, so there are two calls.
-        let moved = self.move_back(file).and_then(|()| (&*file).seek(position));
+        let back = self.move_back(file);
+        let moved = match position {
+            SeekFrom::Current(_) => back.and_then(|()| (&*file).seek(position)),
+            SeekFrom::Start(_) | SeekFrom::End(_) => {
+                // The move back fails if a clone has moved the file to before the fetched bytes. An absolute
+                // move does not count from there, so it ends that error.
+                let moved = (&*file).seek(position);
+                if back.is_err() && moved.is_ok() {
+                    self.fetched = None;
+                }
+                moved
+            }
+        };
         self.moved = Some(moved);
         Ok(())
     }

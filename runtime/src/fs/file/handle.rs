@@ -177,7 +177,8 @@ impl File {
         backend::on_shared(&self.std, StdFile::metadata).await
     }
 
-    /// Returns another handle to the same open file. Both handles share the position.
+    /// Returns another handle to the same open file. Both handles share the position, which is behind the
+    /// bytes that reads have returned.
     ///
     /// The new handle has the same [`max_buf_size`](Self::max_buf_size).
     ///
@@ -197,8 +198,11 @@ impl File {
     /// # }
     /// ```
     pub async fn try_clone(&self) -> io::Result<File> {
-        let route = self.quiet().await.route;
-        let mut clone = Self::with_route(self.std.try_clone()?, route);
+        let mut flow = self.quiet().await;
+        // The clone may read the bytes that a dropped read has fetched. A file without a position keeps them
+        // for this handle.
+        _ = flow.move_back(&self.std);
+        let mut clone = Self::with_route(self.std.try_clone()?, flow.route);
         clone.max_buf_size = self.max_buf_size;
         Ok(clone)
     }
