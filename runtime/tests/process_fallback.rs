@@ -69,6 +69,21 @@ fn an_orphan_is_reaped_by_a_signal() {
 }
 
 #[test]
+fn a_child_that_other_code_has_reaped_is_not_killed() {
+    forbid_pidfds(libc::ENOSYS);
+    block_on(async {
+        let mut child = shell("exit 0").kill_on_drop(true).spawn().unwrap();
+        let id = child.id().unwrap();
+        // SAFETY: the system writes no status, because there is no room for it.
+        assert_eq!(unsafe { libc::waitpid(id as libc::pid_t, std::ptr::null_mut(), 0) }, id as libc::pid_t);
+        child.start_kill().unwrap();
+        assert_eq!(child.wait().await.unwrap_err().raw_os_error(), Some(libc::ECHILD));
+        assert_eq!(child.id(), None);
+        child.start_kill().unwrap();
+    });
+}
+
+#[test]
 fn a_wait_goes_on_in_another_runtime() {
     forbid_pidfds(libc::ENOSYS);
     let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -7,7 +7,17 @@ mod process_support;
 use std::process::Stdio;
 
 use process_support::{block_on, is_reaped, shell, until};
-use runtime::process::Command;
+use runtime::process::{Child, Command};
+
+/// Checks that a child whose number may belong to another process has none, and is not killed.
+async fn check_gone(child: &mut Child) {
+    for _ in 0..2 {
+        assert_eq!(child.wait().await.unwrap_err().raw_os_error(), Some(libc::ECHILD));
+        assert_eq!(child.try_wait().unwrap_err().raw_os_error(), Some(libc::ECHILD));
+        assert_eq!(child.id(), None);
+        child.start_kill().unwrap();
+    }
+}
 
 #[test]
 fn a_status_that_the_system_throws_away_is_an_error() {
@@ -29,7 +39,17 @@ fn a_status_that_the_system_throws_away_is_an_error() {
             Ok(child)
         };
         let mut child = shell("exit 0").spawn_with(start).unwrap();
-        assert_eq!(child.wait().await.unwrap_err().raw_os_error(), Some(libc::ECHILD));
+        check_gone(&mut child).await;
+
+        // It was killed, and has gone before the program asks for its status. Its number is free.
+        let mut child = Command::new("sleep").arg("1000").kill_on_drop(true).spawn().unwrap();
+        let id = child.id().unwrap();
+        for _ in 0..2 {
+            child.start_kill().unwrap();
+            until(|| is_reaped(id)).await;
+        }
+        assert_eq!(child.kill().await.unwrap_err().raw_os_error(), Some(libc::ECHILD));
+        check_gone(&mut child).await;
 
         // It is dropped.
         let child = Command::new("sleep").arg("1000").kill_on_drop(true).spawn().unwrap();

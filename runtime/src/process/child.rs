@@ -72,8 +72,8 @@ impl Child {
         Ok(Self { state: ChildState::Running(running), stdin, stdout, stderr })
     }
 
-    /// Returns the system's number of the process. `None` once the process was waited for, because the number
-    /// may belong to another process then.
+    /// Returns the system's number of the process. `None` once the process was waited for, or a wait has
+    /// failed with `ECHILD`, because the number may belong to another process then.
     ///
     /// # Examples
     /// ```
@@ -89,7 +89,7 @@ impl Child {
     /// ```
     pub fn id(&self) -> Option<u32> {
         match &self.state {
-            ChildState::Running(running) => running.process.as_ref().map(Process::id),
+            ChildState::Running(running) => running.process.as_ref().and_then(Process::id),
             ChildState::Exited(_) => None,
         }
     }
@@ -157,8 +157,8 @@ impl Child {
     ///
     /// # Errors
     /// The system's errors. `ECHILD` if other code has waited for this process, or if the program ignores
-    /// `SIGCHLD`. An error if the process still runs, its runtime was shut down, and no runtime with I/O is
-    /// current.
+    /// `SIGCHLD`; the process has no [`id`](Self::id) then, and later waits fail in the same way. An error if
+    /// the process still runs, its runtime was shut down, and no runtime with I/O is current.
     ///
     /// # Cancel safety
     /// Safe: the next call returns the status. The first poll closes `stdin`.

@@ -18,12 +18,19 @@
 //! Rejected: signals only, because each exit then makes each waiting task ask the system, and because the
 //! handler stays in the process for good.
 //!
+//! # Gone
+//! Other code of this process may reap the child: it calls `waitpid(-1, …)`, or makes the system ignore
+//! `SIGCHLD`. The number may then belong to another process. `waitpid` tells, by `ECHILD`. From then on the
+//! child is *gone*: it has no number, and is not killed. Before that, a kill goes through the pidfd, which
+//! never means another process. Without a pidfd, a kill first asks the system whether the child exists. Other
+//! code may still reap it between the two calls.
+//!
 //! # Another runtime
 //! A `Child` may outlive the runtime that watched it. A wait that finds that runtime shut down watches the
 //! child with the current runtime from then on.
 
 use std::io::{self, ErrorKind};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::process::{Child as StdChild, ExitStatus};
 use std::task::{Context, Poll, ready};
 
@@ -49,8 +56,7 @@ pub(super) fn require_runtime() {
 #[derive(Debug)]
 pub(super) struct Process {
     child: StdChild,
-    /// `None` if the process was gone before it could be watched.
-    notice: Option<Notice>,
+    notice: Notice,
 }
 
 /// The means by which the exit is noticed.
@@ -58,6 +64,8 @@ pub(super) struct Process {
 enum Notice {
     Pidfd(Registered<Fd<OwnedFd>>),
     Signal(Signal),
+    /// Other code, or the system, has reaped the child. Its number may belong to another process.
+    Gone,
 }
 
 impl Process {
@@ -72,8 +80,9 @@ impl Process {
         }
     }
 
-    pub fn id(&self) -> u32 {
-        self.child.id()
+    /// The number of the process. `None` if the child is gone.
+    pub fn id(&self) -> Option<u32> {
+        (!matches!(self.notice, Notice::Gone)).then(|| self.child.id())
     }
 
     /// The child of the standard library. It has the pipes until they are taken out.
@@ -87,20 +96,37 @@ impl Process {
 
     /// The runtime that watches the child, if one does.
     pub fn handle(&self) -> Option<&Handle> {
-        self.notice.as_ref().map(|notice| match notice {
-            Notice::Pidfd(pidfd) => pidfd.handle(),
-            Notice::Signal(signal) => signal.handle(),
-        })
+        match &self.notice {
+            Notice::Pidfd(pidfd) => Some(pidfd.handle()),
+            Notice::Signal(signal) => Some(signal.handle()),
+            Notice::Gone => None,
+        }
     }
 
-    /// Sends `SIGKILL`.
+    /// Sends `SIGKILL`, unless the child has been reaped.
     pub fn kill(&mut self) -> io::Result<()> {
-        self.child.kill()
+        match &self.notice {
+            Notice::Pidfd(pidfd) => kill_by_pidfd(&pidfd.0, &mut self.child),
+            Notice::Signal(_) => kill_by_number(&mut self.child),
+            Notice::Gone => Ok(()),
+        }
     }
 
     /// Reaps the child if it has ended.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
-        self.child.try_wait()
+        if let Notice::Gone = self.notice {
+            return Err(gone());
+        }
+        let result = self.child.try_wait();
+        self.note(&result);
+        result
+    }
+
+    /// Records it if `waitpid` says that the child is gone.
+    fn note<T>(&mut self, result: &io::Result<T>) {
+        if result.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ECHILD)) {
+            self.notice = Notice::Gone;
+        }
     }
 
     /// Waits for the exit, and reaps the child.
@@ -121,7 +147,10 @@ impl Process {
                     }
                     self.notice = Notice::of(self.child.id())?;
                 }
-                result => return Poll::Ready(result),
+                result => {
+                    self.note(&result);
+                    return Poll::Ready(result);
+                }
             }
         }
     }
@@ -131,9 +160,9 @@ impl Process {
     fn poll_notice(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
         let child = &mut self.child;
         match &mut self.notice {
-            None => Poll::Ready(reap(child)),
-            Some(Notice::Pidfd(pidfd)) => pidfd.poll_io(cx, Direction::Read, || reap(child)),
-            Some(Notice::Signal(signal)) => loop {
+            Notice::Gone => Poll::Ready(Err(gone())),
+            Notice::Pidfd(pidfd) => pidfd.poll_io(cx, Direction::Read, || reap(child)),
+            Notice::Signal(signal) => loop {
                 match reap(child) {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                     result => return Poll::Ready(result),
@@ -152,16 +181,14 @@ fn reap(child: &mut StdChild) -> io::Result<ExitStatus> {
 }
 
 impl Notice {
-    /// Watches for the exit of the child with this number. `None` if there is no such process any more.
-    fn of(id: u32) -> io::Result<Option<Self>> {
+    /// Watches for the exit of the child with this number.
+    fn of(id: u32) -> io::Result<Self> {
         match open(id) {
-            Ok(pidfd) => Registered::new(Fd(pidfd), WATCH).map(|pidfd| Some(Self::Pidfd(pidfd))),
+            Ok(pidfd) => Registered::new(Fd(pidfd), WATCH).map(Self::Pidfd),
             Err(error) => match error.raw_os_error() {
-                Some(libc::ENOSYS | libc::EPERM) => {
-                    signal(SignalKind::child()).map(|s| Some(Self::Signal(s)))
-                }
+                Some(libc::ENOSYS | libc::EPERM) => signal(SignalKind::child()).map(Self::Signal),
                 // `SIGCHLD` is ignored in this process, so the system reaps children itself.
-                Some(libc::ESRCH) => Ok(None),
+                Some(libc::ESRCH) => Ok(Self::Gone),
                 _ => Err(error),
             },
         }
@@ -177,4 +204,41 @@ fn open(id: u32) -> io::Result<OwnedFd> {
     }
     // SAFETY: the system has just given this descriptor to us.
     Ok(unsafe { OwnedFd::from_raw_fd(fd as libc::c_int) })
+}
+
+/// The error of a wait for a child that is gone.
+fn gone() -> io::Error {
+    io::Error::from_raw_os_error(libc::ECHILD)
+}
+
+/// Sends `SIGKILL` to the child whose pidfd this is. Does nothing if it has been reaped.
+fn kill_by_pidfd(pidfd: &OwnedFd, child: &mut StdChild) -> io::Result<()> {
+    let no_info = std::ptr::null::<libc::siginfo_t>();
+    // SAFETY: the call takes a descriptor, a signal's number and flags, here none. The null pointer says that
+    // the system makes the signal's information, so no memory of ours is accessed.
+    let result =
+        unsafe { libc::syscall(libc::SYS_pidfd_send_signal, pidfd.as_raw_fd(), libc::SIGKILL, no_info, 0) };
+    if result == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        Some(libc::ESRCH) => Ok(()),
+        // A sandbox may forbid this call, and allow `kill`. If the process is another user's, both fail.
+        Some(libc::ENOSYS | libc::EPERM) => kill_by_number(child),
+        _ => Err(error),
+    }
+}
+
+/// Sends `SIGKILL` to the child by its number. Does nothing if it has been reaped.
+pub(super) fn kill_by_number(child: &mut StdChild) -> io::Result<()> {
+    if is_reaped(child.id()) { Ok(()) } else { child.kill() }
+}
+
+/// Returns whether this process has no child with this number, not even a zombie.
+fn is_reaped(id: u32) -> bool {
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: the call takes numbers and flags, and a null pointer says that no information is wanted.
+    let result = unsafe { libc::waitid(libc::P_PID, id, std::ptr::null_mut(), flags) };
+    result != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::ECHILD)
 }

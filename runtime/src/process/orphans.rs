@@ -21,7 +21,7 @@ use std::task::{Context, Poll, ready};
 
 use parking_lot::Mutex;
 
-use super::exit::Process;
+use super::exit::{Process, kill_by_number};
 
 /// Children that no runtime watches. The lock is held for a few system calls, none of which waits.
 static LIST: Mutex<Vec<StdChild>> = Mutex::new(Vec::new());
@@ -42,8 +42,8 @@ pub(super) fn adopt(mut process: Process) {
 
 /// Kills a child that could not be handed to the caller, and takes over the child.
 pub(super) fn kill(mut child: StdChild) {
-    // An error says that the child has ended.
-    let _ = child.kill();
+    // There is no caller to tell of an error.
+    let _ = kill_by_number(&mut child);
     enlist(child);
 }
 
@@ -72,10 +72,10 @@ impl Future for Orphan {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let Some(process) = &mut self.0 else { return Poll::Ready(()) };
-        if ready!(process.poll_wait(cx)).is_ok() {
+        if ready!(process.poll_wait(cx)).is_ok() || process.id().is_none() {
             self.0 = None;
         }
-        // After an error, the drop puts the child on the list.
+        // After another error, the drop puts the child on the list.
         Poll::Ready(())
     }
 }
