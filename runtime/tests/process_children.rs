@@ -216,6 +216,28 @@ fn a_child_that_something_else_has_reaped_is_an_error() {
 }
 
 #[test]
+fn a_wait_goes_on_in_another_runtime_while_the_first_is_idle() {
+    let idle = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut child = idle.block_on(async {
+        let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+        // The wait begins in the first runtime.
+        assert!(pin!(child.wait()).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        child
+    });
+    block_on(async { assert!(child.wait().await.unwrap().success()) });
+
+    let mut child = idle.block_on(async { Command::new("sleep").arg("0.1").spawn().unwrap() });
+    block_on(async { assert!(child.wait().await.unwrap().success()) });
+    // And it may come back.
+    let mut child = block_on(async { Command::new("sleep").arg("0.1").spawn().unwrap() });
+    let pending = |child: &mut runtime::process::Child| {
+        pin!(child.wait()).poll(&mut Context::from_waker(Waker::noop())).is_pending()
+    };
+    block_on(async { assert!(pending(&mut child)) });
+    idle.block_on(async { assert!(child.wait().await.unwrap().success()) });
+}
+
+#[test]
 fn a_wait_goes_on_in_another_runtime() {
     let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut child = runtime.block_on(async {

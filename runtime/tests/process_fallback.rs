@@ -6,6 +6,7 @@ mod process_support;
 mod support;
 
 use std::process::Stdio;
+use std::time::{Duration, Instant};
 
 use process_support::{block_on, is_reaped, shell, until};
 use runtime::process::Command;
@@ -81,6 +82,16 @@ fn a_child_that_other_code_has_reaped_is_not_killed() {
         assert_eq!(child.id(), None);
         child.start_kill().unwrap();
     });
+}
+
+#[test]
+fn a_wait_goes_on_in_another_runtime_while_the_first_is_idle() {
+    forbid_pidfds(libc::ENOSYS);
+    let idle = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut child = idle.block_on(async { Command::new("sleep").arg("0.1").spawn().unwrap() });
+    let start = Instant::now();
+    block_on(async { assert!(child.wait().await.unwrap().success()) });
+    assert!(start.elapsed() < Duration::from_secs(30), "the signal ends the wait, and not its time limit");
 }
 
 #[test]

@@ -117,6 +117,19 @@ fn a_runtime_ends_while_children_run_and_they_are_reaped_later() {
 }
 
 #[test]
+fn an_orphan_of_an_idle_runtime_is_reaped_by_the_next_start_of_a_child() {
+    let idle = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (id, stdin) = idle.block_on(async {
+        let mut child = cat();
+        (child.id().unwrap(), child.stdin.take())
+    });
+    drop(stdin);
+    sweep_until_reaped(id);
+    // And the task that waits for the orphan ends when the runtime goes on.
+    idle.block_on(async { until(|| idle.metrics().num_alive_tasks() == 0).await });
+}
+
+#[test]
 fn a_task_that_ends_with_its_runtime_kills_its_child() {
     let runtime = runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let id = runtime.block_on(async {

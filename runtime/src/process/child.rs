@@ -153,7 +153,8 @@ impl Child {
     /// [`wait_with_output`](Self::wait_with_output).
     ///
     /// It may be called in another runtime than the one that has started the process, and after that runtime
-    /// was dropped.
+    /// was dropped. Where no runtime is current, a process that a `current_thread` runtime has started is
+    /// waited for only while that runtime runs.
     ///
     /// # Errors
     /// The system's errors. `ECHILD` if other code has waited for this process, or if the program ignores

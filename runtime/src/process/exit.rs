@@ -27,7 +27,9 @@
 //!
 //! # Another runtime
 //! A `Child` may outlive the runtime that watched it. A wait that finds that runtime shut down watches the
-//! child with the current runtime from then on.
+//! child with the current runtime from then on. So does a wait that finds another `current_thread` runtime
+//! current, because the first one may be idle: its driver runs only while a thread is in its `block_on`. A
+//! runtime with workers drives itself, so it goes on watching.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -39,7 +41,7 @@ use crate::driver::io::{Direction, Interest, is_shut_down_error, shut_down_error
 use crate::io::registered::{Fd, Registered, WatchMode};
 use crate::signal::unix::{Signal, SignalKind, signal};
 
-/// The pidfd is watched as the end of a pipe. After the exit it counts as closed. If [`reap`] then
+/// The pidfd is watched as the end of a pipe. After the exit it counts as closed. If [`Notice::poll`] then
 /// finds that the child still runs, its `WouldBlock` clears that, too.
 const WATCH: WatchMode = WatchMode::pipe("Command::spawn", Interest::READABLE);
 
@@ -61,7 +63,7 @@ pub(super) struct Process {
 
 /// The means by which the exit is noticed.
 #[derive(Debug)]
-enum Notice {
+pub(super) enum Notice {
     Pidfd(Registered<Fd<OwnedFd>>),
     Signal(Signal),
     /// Other code, or the system, has reaped the child. Its number may belong to another process.
@@ -90,17 +92,8 @@ impl Process {
         &mut self.child
     }
 
-    pub fn into_std(self) -> StdChild {
-        self.child
-    }
-
-    /// The runtime that watches the child, if one does.
-    pub fn handle(&self) -> Option<&Handle> {
-        match &self.notice {
-            Notice::Pidfd(pidfd) => Some(pidfd.handle()),
-            Notice::Signal(signal) => Some(signal.handle()),
-            Notice::Gone => None,
-        }
+    pub fn into_parts(self) -> (StdChild, Notice) {
+        (self.child, self.notice)
     }
 
     /// Sends `SIGKILL`, unless the child has been reaped.
@@ -136,16 +129,24 @@ impl Process {
     /// was shut down, the child still runs, and no runtime with I/O is current, an error for which
     /// [`is_shut_down_error`] is true.
     pub fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
+        if self.may_be_idle_elsewhere() {
+            match self.notice.anew() {
+                Ok(notice) => self.notice = notice,
+                Err(error) if is_shut_down_error(&error) => {}
+                Err(error) => return Poll::Ready(Err(error)),
+            }
+        }
         loop {
-            match ready!(self.poll_notice(cx)) {
+            let Self { child, notice } = self;
+            match ready!(notice.poll(cx, || child.try_wait())) {
                 Err(error) if is_shut_down_error(&error) => {
                     if let Some(status) = self.try_wait()? {
                         return Poll::Ready(Ok(status));
                     }
-                    if !Handle::try_current().is_ok_and(|current| current.shared().config.has_io) {
+                    if current_with_io().is_none() {
                         return Poll::Ready(Err(error));
                     }
-                    self.notice = Notice::of(self.child.id())?;
+                    self.notice = self.notice.anew()?;
                 }
                 result => {
                     self.note(&result);
@@ -155,15 +156,46 @@ impl Process {
         }
     }
 
-    /// Waits as [`poll_wait`](Self::poll_wait) does, but fails as soon as the runtime that watches the child
-    /// was shut down.
-    fn poll_notice(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
-        let child = &mut self.child;
-        match &mut self.notice {
-            Notice::Gone => Poll::Ready(Err(gone())),
-            Notice::Pidfd(pidfd) => pidfd.poll_io(cx, Direction::Read, || reap(child)),
-            Notice::Signal(signal) => loop {
-                match reap(child) {
+    /// Whether a runtime watches the child that may be idle, and another one is current that can.
+    fn may_be_idle_elsewhere(&self) -> bool {
+        self.notice.handle().is_some_and(|watcher| {
+            watcher.shared().is_current_thread()
+                && current_with_io().is_some_and(|current| current.id() != watcher.id())
+        })
+    }
+}
+
+/// The current runtime, if it has I/O.
+fn current_with_io() -> Option<Handle> {
+    Handle::try_current().ok().filter(|current| current.shared().config.has_io)
+}
+
+impl Notice {
+    /// The runtime that watches the child, if one does.
+    pub fn handle(&self) -> Option<&Handle> {
+        match self {
+            Self::Pidfd(pidfd) => Some(pidfd.handle()),
+            Self::Signal(signal) => Some(signal.handle()),
+            Self::Gone => None,
+        }
+    }
+
+    /// Waits for the exit. `try_wait` reaps the child, or returns `None` while it runs.
+    ///
+    /// # Errors
+    /// The errors of `try_wait`. If the runtime that watches the child was shut down, an error for which
+    /// [`is_shut_down_error`] is true. `ECHILD` if the child is gone.
+    pub fn poll<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut try_wait: impl FnMut() -> io::Result<Option<T>>,
+    ) -> Poll<io::Result<T>> {
+        let mut reap = || try_wait()?.ok_or_else(|| ErrorKind::WouldBlock.into());
+        match self {
+            Self::Gone => Poll::Ready(Err(gone())),
+            Self::Pidfd(pidfd) => pidfd.poll_io(cx, Direction::Read, reap),
+            Self::Signal(signal) => loop {
+                match reap() {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                     result => return Poll::Ready(result),
                 }
@@ -173,14 +205,17 @@ impl Process {
             },
         }
     }
-}
 
-/// Reaps `child`, or returns `WouldBlock` while it runs.
-fn reap(child: &mut StdChild) -> io::Result<ExitStatus> {
-    child.try_wait()?.ok_or_else(|| ErrorKind::WouldBlock.into())
-}
+    /// Watches for the same exit with the current runtime. A pidfd is kept, because the number may belong to
+    /// another process by now.
+    fn anew(&self) -> io::Result<Self> {
+        match self {
+            Self::Pidfd(pidfd) => Registered::new(Fd(pidfd.0.try_clone()?), WATCH).map(Self::Pidfd),
+            Self::Signal(_) => signal(SignalKind::child()).map(Self::Signal),
+            Self::Gone => Ok(Self::Gone),
+        }
+    }
 
-impl Notice {
     /// Watches for the exit of the child with this number.
     fn of(id: u32) -> io::Result<Self> {
         match open(id) {
