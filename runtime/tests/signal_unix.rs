@@ -51,6 +51,7 @@ fn a_signal_reaches_every_listener_of_its_kind_and_no_other() {
 fn signals_that_nobody_looked_at_merge_and_are_not_lost() {
     block_on(async {
         let mut alarms = signal(SignalKind::alarm()).unwrap();
+        // The pair holds far more bytes than one read takes.
         for _ in 0..2000 {
             raise(SignalKind::alarm());
         }

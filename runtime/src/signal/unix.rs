@@ -24,8 +24,9 @@ use crate::driver::io::{Direction, Interest};
 use crate::io::registered::{Registered, WatchMode};
 use crate::runtime::handle::Handle;
 
-/// The number of bytes that one read takes. A socket pair holds fewer one-byte writes, so one read takes all.
-const DRAIN: usize = 1024;
+/// The number of bytes that one read takes. A pair may hold more, up to some thousand: that is a setting of
+/// the system (`net.core.wmem_default`).
+const DRAIN: usize = 64;
 
 /// A signal's number.
 ///
@@ -213,16 +214,21 @@ impl Signal {
 
     /// Polls for the next signal, as [`recv`](Self::recv) does.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
-        let mut bytes = [0; DRAIN];
-        let read = self.receiver.poll_io(cx, Direction::Read, || (&*self.receiver).read(&mut bytes));
-        match ready!(read) {
-            Ok(n) => {
-                debug_assert_ne!(n, 0, "the other end lives in the handler, which we unregister");
-                Poll::Ready(Some(()))
-            }
-            Err(_) => Poll::Ready(None),
-        }
+        let read = self.receiver.poll_io(cx, Direction::Read, || take_all(&self.receiver));
+        Poll::Ready(ready!(read).ok())
     }
+}
+
+/// Takes all bytes out of a pair, so that the signals before this call make one event.
+fn take_all(mut receiver: &UnixStream) -> io::Result<()> {
+    let mut bytes = [0; DRAIN];
+    let mut count = receiver.read(&mut bytes)?;
+    debug_assert_ne!(count, 0, "the other end lives in the handler, which we unregister");
+    // A read that is not full, or fails because nothing is left, has found the end.
+    while count == DRAIN {
+        count = receiver.read(&mut bytes).unwrap_or(0);
+    }
+    Ok(())
 }
 
 impl fmt::Debug for Signal {
