@@ -134,3 +134,57 @@ fn a_guard_may_be_left_on_the_thread_of_a_spare_worker() {
         assert!(!threads.insert(thread) || !sees_others, "another thread has left its guard here");
     }
 }
+
+/// The hook's owner blocks. By then the worker must have left, or still be one.
+#[test]
+fn what_a_region_held_on_a_worker_is_dropped_when_the_worker_has_left() {
+    thread_local! {
+        static GUARD: Cell<Option<EnterGuard<'static>>> = const { Cell::new(None) };
+    }
+    struct Blocks(Arc<AtomicBool>);
+    impl Drop for Blocks {
+        fn drop(&mut self) {
+            block_in_place(|| thread::sleep(Duration::from_millis(1)));
+            self.0.store(true, SeqCst);
+        }
+    }
+    let _watchdog = watchdog();
+    let other: &'static Runtime = Box::leak(Box::new(build(1)));
+    for _ in 0..5 {
+        let runtime = build(1);
+        let is_dropped = Arc::new(AtomicBool::new(false));
+        let inner = owner_of(Blocks(is_dropped.clone()));
+        let leaves_regions = async move {
+            GUARD.set(Some(other.enter()));
+            let guard = inner.enter();
+            scope(|_| ());
+            drop(guard);
+            drop(inner);
+        };
+        runtime.block_on(runtime.spawn(leaves_regions)).unwrap();
+        drop(runtime);
+        assert!(is_dropped.load(SeqCst));
+    }
+}
+
+#[test]
+fn a_guard_of_the_start_handler_lasts_until_the_exit_handler() {
+    thread_local! {
+        static GUARD: Cell<Option<EnterGuard<'static>>> = const { Cell::new(None) };
+    }
+    let _watchdog = watchdog();
+    let other: &'static Runtime = Box::leak(Box::new(build(1)));
+    let (results, seen) = std::sync::mpsc::channel();
+    let check = move |_| {
+        scope(|scope| scope.spawn(|_| results.send(is_current(other.handle())).unwrap()));
+        drop(GUARD.take());
+    };
+    let pool = ThreadPoolBuilder::new()
+        .num_threads(1)
+        .start_handler(|_| GUARD.set(Some(other.enter())))
+        .exit_handler(check)
+        .build()
+        .unwrap();
+    drop(pool);
+    assert!(seen.recv().unwrap());
+}

@@ -266,12 +266,11 @@ impl Region {
     /// The question that split points in the region ask. Null if no split point may end the computation,
     /// because the region is isolated, or inside of an isolated region.
     pub fn asked_at_splits(&self) -> *const Question {
-        match &self.kind {
+        let around = self.chain().find(|region| !matches!(region.kind, Kind::Entered { .. }));
+        match around.map(|region| &region.kind) {
             // This is the outermost region.
-            Kind::Cancellable(question) if cfg!(panic = "unwind") => question,
-            // SAFETY: as in `chain`.
-            Kind::Entered { .. } => unsafe { self.parent.as_ref() }.map_or(null(), Self::asked_at_splits),
-            Kind::Cancellable(_) | Kind::Isolated => null(),
+            Some(Kind::Cancellable(question)) if cfg!(panic = "unwind") => question,
+            _ => null(),
         }
     }
 

@@ -338,11 +338,6 @@ impl Worker {
         // An event of the last sleep may have woken tasks. No other thread looks into this worker's queues
         // any more. The end of its sleep has taken the table back.
         self.leave_queues();
-        if let Some(job_processor) = self.job_processor() {
-            // A task may have left a guard on this thread.
-            job_processor.leave_regions();
-            drop(job_processor.take_kept_regions());
-        }
         shared.unpark_all();
     }
 

@@ -166,6 +166,9 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
         state.call_handler(&state.config.start_handler, index);
         let has_index = worker.run();
         state.call_handler(&state.config.exit_handler, index);
+        if has_index {
+            worker.leave_regions();
+        }
         has_index
     };
     // A panic here is a bug of this crate, because foreign code has its own `catch`. The queues would be in
@@ -186,6 +189,7 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     // has ended.
     unsafe { Shared::leave(shared, worker.take_references()) };
     context::enter_block_on(|| {
+        drop(worker.take_kept_regions());
         if has_index {
             // For the last call of the park hook. No other worker may be there any more to help this thread,
             // so scopes of the hook go elsewhere.

@@ -66,7 +66,11 @@ pub(super) unsafe fn run_here(processor: Option<&OwnJobs>, job: JobRef) {
     // SAFETY: (1). Jobs do not unwind.
     unsafe {
         let Some(processor) = processor else {
-            let (region, tag) = context::replace_region(job.region(), job.tag());
+            let (region, tag) = context::region();
+            // A part that runs alone stays alone: it hides the job processor of this thread, which may hold
+            // regions.
+            let inside = if tag == Tag::SOLITARY { tag } else { job.tag() };
+            context::replace_region(job.region(), inside);
             // The job may drop the guard by which the thread has entered it.
             let current = context::current();
             let _hold = current.map(|current| Reference::new(current));

@@ -6,7 +6,6 @@ use super::Role;
 use super::table::{Call, Table};
 use crate::scheduler::WorkerStart;
 use crate::scheduler::idle::Work;
-use crate::scheduler::owner::OwnJobs;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
 
@@ -285,7 +284,7 @@ impl Worker {
         shared.away.change(|table| {
             let has_ended = table.end_rest(self.index(), false);
             if has_ended {
-                self.job_processor().into_iter().for_each(OwnJobs::leave_regions);
+                self.leave_regions();
                 self.end_counters();
                 shared.processors.set_spare(table.spare_bound());
             }

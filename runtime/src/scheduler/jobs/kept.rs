@@ -15,6 +15,7 @@
 //! enters or leaves a runtime the next time, or at the outermost end.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::ptr::NonNull;
 
 use crate::job::{Region, Tag};
@@ -27,6 +28,12 @@ pub struct Kept {
     runtime: NonNull<()>,
     /// A reference to the runtime.
     _hold: Box<dyn Send>,
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kept").field("region", &self.region).finish_non_exhaustive()
+    }
 }
 
 impl KeptRegions {

@@ -13,7 +13,7 @@ pub mod external_indices;
 pub mod inject;
 pub mod injected;
 pub mod job_processor;
-mod kept;
+pub mod kept;
 mod own_jobs;
 pub mod owner;
 pub mod poll_interval;

@@ -140,6 +140,11 @@ impl OwnJobs {
         self.kept.keep(region, shared.cast(), Box::new(hold));
     }
 
+    #[inline]
+    pub fn has_kept_regions(&self) -> bool {
+        !self.kept.is_empty()
+    }
+
     /// Leaves the kept regions in which the owner works: their guards are gone.
     #[inline]
     pub fn leave_kept_regions(&self) {
@@ -156,15 +161,8 @@ impl OwnJobs {
     /// Frees the kept regions, unless the owner works in the region of a guard that is left, which may be
     /// inside of one. The caller is outside of all computations. The drop of hooks is foreign code: see
     /// [`take_kept_regions`](Self::take_kept_regions).
-    #[inline]
-    pub fn free_regions(&self) {
-        if !self.kept.is_empty() {
-            self.free_kept();
-        }
-    }
-
     #[cold]
-    fn free_kept(&self) {
+    pub fn free_regions(&self) {
         self.leave_kept_regions();
         if self.region().is_null() {
             drop(self.take_kept_regions());

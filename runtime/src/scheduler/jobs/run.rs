@@ -66,7 +66,11 @@ impl Worker {
     /// broadcast comes after the jobs that were spawned before it. Returns whether it ran a job.
     pub fn run_next_job(&self) -> bool {
         let Some(job_processor) = self.job_processor() else { return false };
-        job_processor.free_regions();
+        if job_processor.has_kept_regions() {
+            // The drop of hooks is foreign code.
+            self.stop_searching_if_so();
+            job_processor.free_regions();
+        }
         // SAFETY: (1) the stack of this thread has no frame of a job, so there is no join job.
         let own = unsafe { job_processor.pop(0) }
             .or_else(|| job_processor.take_detached())

@@ -15,6 +15,7 @@ use crate::scheduler::hints::linger::Linger;
 use crate::scheduler::hints::reinforcement::Reinforcement;
 use crate::scheduler::hints::sampling::Sampling;
 use crate::scheduler::idle::Idle;
+use crate::scheduler::jobs::kept::Kept;
 use crate::scheduler::owner::OwnJobs;
 use crate::scheduler::processor::{Processor, Sighting};
 use crate::scheduler::shared::Shared;
@@ -123,6 +124,8 @@ pub struct Worker {
     pub(in crate::scheduler) reinforcement: Reinforcement,
     pub(in crate::scheduler) rand: RefCell<FastRand>,
     magazine: Magazine,
+    /// What was kept on the job processor when this thread left it. The drop may run foreign code.
+    kept: RefCell<Vec<Kept>>,
     /// A worker of another runtime on the same thread; see `context.rs`.
     outer: Cell<*const Worker>,
     /// When the last sleep ended, and how long it was.
@@ -191,6 +194,7 @@ impl Worker {
             reinforcement: Reinforcement::new(),
             rand: RefCell::new(rand),
             magazine: Magazine::new(),
+            kept: RefCell::default(),
             outer: Cell::new(null()),
             awake_since: Cell::new(now),
             slept: Cell::default(),
@@ -294,6 +298,21 @@ impl Worker {
 
     pub fn take_references(&self) -> i64 {
         self.references.take()
+    }
+
+    /// Leaves the regions of guards that tasks and jobs have left on this thread, because the thread leaves
+    /// its job processor for good.
+    pub fn leave_regions(&self) {
+        if let Some(job_processor) = self.job_processor() {
+            job_processor.leave_regions();
+            self.kept.borrow_mut().extend(job_processor.take_kept_regions());
+        }
+    }
+
+    /// What [`leave_regions`](Self::leave_regions) has found. The caller drops it when the worker has left.
+    #[must_use]
+    pub fn take_kept_regions(&self) -> Vec<Kept> {
+        self.kept.take()
     }
 
     /// What this worker may do, as of the last time that it asked.
