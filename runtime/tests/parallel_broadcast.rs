@@ -2,13 +2,15 @@
 
 mod support;
 
+use std::cell::Cell;
+use std::panic::panic_any;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 
 use parking_lot::Mutex;
 use runtime::parallel::{
-    self, BroadcastContext, ThreadPool, ThreadPoolBuilder, broadcast, spawn, spawn_broadcast,
+    self, BroadcastContext, Scope, ThreadPool, ThreadPoolBuilder, broadcast, spawn, spawn_broadcast,
 };
 use support::{joined_scope, panic_of, rounds, watchdog};
 
@@ -178,4 +180,47 @@ fn a_context_prints_itself() {
     let _watchdog = watchdog();
     let texts = pool(1).install(|| broadcast(|context| format!("{context:?}")));
     assert_eq!(texts, ["BroadcastContext { index: 0, num_threads: 1, .. }"]);
+}
+
+/// Its destructor panics.
+struct Bomb(&'static str);
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        panic_any(self.0);
+    }
+}
+
+#[test]
+fn destructors_do_not_replace_the_panic_of_the_lowest_index() {
+    let _watchdog = watchdog();
+    let pool = ThreadPoolBuilder::new().num_threads(3).build().unwrap();
+    let panics_first = |thread: BroadcastContext<'_>| match thread.index() {
+        0 => panic_any("first"),
+        1 => Bomb("result"),
+        _ => panic_any(Bomb("payload")),
+    };
+    assert_eq!(panic_of(|| pool.broadcast(panics_first)), "first");
+    let panics_last = |thread: BroadcastContext<'_>| match thread.index() {
+        2 => panic_any("last"),
+        _ => Bomb("result"),
+    };
+    assert_eq!(panic_of(|| pool.broadcast(panics_last)), "last");
+}
+
+/// All runs may have ended before the call returns, and drops the closure.
+#[test]
+fn the_call_that_spawns_a_broadcast_into_a_scope_never_panics() {
+    let _watchdog = watchdog();
+    let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    for _ in 0..200 {
+        let has_returned = Cell::new(false);
+        let body = |scope: &Scope<'_>| {
+            let bomb = Bomb("closure");
+            scope.spawn_broadcast(move |_, _| _ = &bomb);
+            has_returned.set(true);
+        };
+        assert_eq!(panic_of(|| pool.in_place_scope(body)), "closure");
+        assert!(has_returned.get());
+    }
 }

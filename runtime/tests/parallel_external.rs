@@ -564,3 +564,16 @@ fn external_threads_that_broadcast_do_not_wait_for_each_other() {
         in_both_places(&runtime, || assert_eq!(broadcast(|thread| thread.index()), [0, 1]));
     }
 }
+
+/// It has a job processor already, which the pool's calls would take for their own.
+#[test]
+fn an_external_thread_cannot_become_a_thread_of_a_pool() {
+    let _watchdog = watchdog();
+    let runtime = build(2);
+    let _entered = runtime.enter();
+    as_external(|| {
+        let build = || ThreadPoolBuilder::new().num_threads(1).use_current_thread().build();
+        assert!(build().is_err());
+        assert!(isolated(build).is_err());
+    });
+}

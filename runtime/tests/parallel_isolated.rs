@@ -296,6 +296,15 @@ fn more_parts_at_once_than_there_are_tags_run_sequentially() {
         });
         // All tags have been given back.
         nested(TAGS, || assert_ne!(pool.install(id), here));
+        // A thread of a pool waits for no part that only itself could run.
+        let pool = ThreadPoolBuilder::new().num_threads(1).stack_size(512 << 20).build().unwrap();
+        pool.install(|| {
+            nested(TAGS + 1, || {
+                assert_eq!(pool.broadcast(|_| id()), [id()]);
+                pool.in_place_scope(|scope| scope.spawn(|_| ()));
+                pool.in_place_scope_fifo(|scope| scope.spawn_fifo(|_| ()));
+            });
+        });
     };
     let thread = thread::Builder::new().stack_size(512 << 20).spawn(work).unwrap();
     thread.join().unwrap();

@@ -156,8 +156,10 @@ where
     if let Some(processor) = processor {
         cancel::split_point(processor);
     }
+    // A part that runs alone hides the job processor of this thread. Nobody else may run its part.
+    let is_hidden = enter::is_solitary() && context::with_worker_of(shared, |worker| worker.is_some());
     let threads = state.config.workers;
-    if !state.try_begin_many(threads) {
+    if is_hidden || !state.try_begin_many(threads) {
         return vec![op(BroadcastContext::new(0, 1))];
     }
     let floor = processor.map_or(0, OwnJobs::head);
@@ -193,9 +195,22 @@ where
     }
     let results =
         parts.into_iter().map(|part| part.result.into_inner().expect("each processor has run its part"));
-    // The first panic is that of the lowest index.
-    let results: Result<Vec<R>, Payload> = results.collect();
-    enter::resume(results)
+    enter::resume(all_or_first_panic(results))
+}
+
+/// All results, or the panic of the lowest index. The destructors of what is dropped then do not replace it.
+fn all_or_first_panic<R>(results: impl Iterator<Item = Result<R, Payload>>) -> Result<Vec<R>, Payload> {
+    let (mut all, mut first) = (Vec::with_capacity(results.size_hint().0), None);
+    for result in results {
+        match (result, &first) {
+            (Err(payload), None) => first = Some(payload),
+            (Ok(result), None) => all.push(result),
+            (other, Some(_)) => unwind::drop_quietly(other),
+        }
+    }
+    let Some(first) = first else { return Ok(all) };
+    all.into_iter().for_each(unwind::drop_quietly);
+    Err(first)
 }
 
 /// A call of [`broadcast`], in its frame.

@@ -16,6 +16,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread;
 
+use super::enter;
 use super::error::{ErrorKind, ThreadPoolBuildError};
 use super::pool::ThreadPool;
 use super::thread::{CustomSpawn, DefaultSpawn, ThreadBuilder, ThreadSpawn};
@@ -128,7 +129,7 @@ impl<S: ThreadSpawn> ThreadPoolBuilder<S> {
     ///   NUL or the stack size is out of its range. It is the [`source`](std::error::Error::source) of the
     ///   returned error, as is the system's error.
     /// - An error for [`use_current_thread`](Self::use_current_thread) if the calling thread belongs to a
-    ///   pool or runtime already.
+    ///   pool or runtime already, or computes for one.
     ///
     /// # Panics
     /// If the function of [`thread_name`](Self::thread_name) or the [`spawn_handler`](Self::spawn_handler)
@@ -295,8 +296,7 @@ impl Settings {
             }
         }
         let uses_current_thread = self.use_current_thread;
-        let is_worker = || context::with_worker(|worker| worker.is_some());
-        if uses_current_thread && is_worker() {
+        if uses_current_thread && enter::is_taken() {
             return Err(ErrorKind::CurrentThreadAlreadyInPool);
         }
         let stack_size = self.checked_stack_size()?;
@@ -324,7 +324,7 @@ impl Settings {
         }
         if uses_current_thread {
             // `thread_name` and `spawn_handler` may have made this thread a worker of another pool.
-            if is_worker() {
+            if enter::is_taken() {
                 return Err(ErrorKind::CurrentThreadAlreadyInPool);
             }
             // Never given up: see the module's docs.

@@ -75,8 +75,15 @@ fn place_without_processor<'a>() -> Place<'a> {
 }
 
 /// Whether the calling thread shares nothing of what it runs.
-fn is_solitary() -> bool {
+pub fn is_solitary() -> bool {
     context::region().1 == Tag::SOLITARY
+}
+
+/// Whether the calling thread is a worker, takes part in a computation, or is in a part that hides this.
+pub fn is_taken() -> bool {
+    // SAFETY: (1) used in this call only.
+    let is_owner = unsafe { context::job_processor() }.is_some();
+    is_owner || is_solitary() || context::with_worker(|worker| worker.is_some())
 }
 
 /// The pool that has the calling thread for a worker.

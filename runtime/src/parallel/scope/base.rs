@@ -9,7 +9,7 @@ use crate::job::{CoreLatch, CountLatch, JobRef, Memory, Question, Region, Tag};
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::loom::sync::atomic::{AtomicBool, AtomicPtr};
 use crate::parallel::cancel;
-use crate::parallel::enter::{CallRegion, JobEnd, JobLatch, global_pool, region_of};
+use crate::parallel::enter::{CallRegion, JobEnd, JobLatch, global_pool, is_solitary, region_of};
 use crate::queue::LockedList;
 use crate::scheduler::context;
 use crate::scheduler::reference::Reference;
@@ -164,6 +164,8 @@ impl<'scope> Base<'scope> {
                 is_counted.then(|| (pool, Stay { _end: JobEnd::new(pool), _hold: hold }))
             }
         };
+        // In a part that runs alone, this thread may be one of the pool that hides its job processor.
+        let pool = pool.filter(|_| !is_solitary());
         let stay = pool.and_then(|pool| stay_in(pool).or_else(|| global_pool().and_then(stay_in)));
         let (pool, stay) = stay.unzip();
         (Self::new(pool, processor), stay)
@@ -320,7 +322,7 @@ impl<'scope> Base<'scope> {
     /// Keeps the first panic. A cancellation is no panic.
     #[cold]
     #[inline(never)]
-    fn keep_panic(&self, payload: Payload) {
+    pub(super) fn keep_panic(&self, payload: Payload) {
         if payload.is::<Cancelled>() {
             self.is_cut_short.store(true, Relaxed);
             return;

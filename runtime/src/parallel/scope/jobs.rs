@@ -135,6 +135,8 @@ pub(super) fn spawn_broadcast<'scope, S: Kind<'scope>>(
             injected_job(scope, pool, move |scope: &S| body(scope, BroadcastContext::new(index, threads)))
         }
     }));
+    // All runs may have ended, and its destructor may panic.
+    unwind::catch(|| drop(body)).unwrap_or_else(|payload| base.keep_panic(payload));
 }
 
 /// A job of the scope that is also an injected job of its pool.
