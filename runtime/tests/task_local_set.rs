@@ -454,6 +454,51 @@ fn a_wake_by_the_drop_of_an_older_waker_has_the_set_polled() {
     }
 }
 
+/// The wake of a task has the set polled, and the waker that it calls frees the set's state. Miri finds a
+/// reference to that state that is still in use then.
+#[test]
+fn a_wake_by_a_task_may_drop_the_set() {
+    thread_local! {
+        static OWNED: RefCell<Option<LocalSet>> = const { RefCell::new(None) };
+    }
+    struct DropsSet;
+    impl Wake for DropsSet {
+        fn wake(self: Arc<Self>) {
+            drop(OWNED.take());
+        }
+    }
+    let (drops, waker) = (Drops::default(), Waker::from(Arc::new(DropsSet)));
+    // Once with a handle that outlives the set, and once without.
+    for keeps_handle in [false, true] {
+        let (token, set) = (drops.token(), LocalSet::new());
+        let (tx, rx) = oneshot::channel::<()>();
+        let handle = set.spawn_local(async move {
+            let _token = token;
+            _ = rx.await;
+        });
+        let kept = keeps_handle.then_some(handle);
+        OWNED.set(Some(set));
+        OWNED.with_borrow_mut(|set| {
+            let set = pin!(set.as_mut().unwrap());
+            assert!(set.poll(&mut Context::from_waker(&waker)).is_pending());
+        });
+        assert!(tx.send(()).is_ok());
+        assert!(OWNED.with_borrow(Option::is_none), "the wake has dropped the set");
+        assert_eq!(drops.count(), 1 + usize::from(keeps_handle));
+        assert!(kept.is_none_or(|handle| handle.is_finished()));
+    }
+    // By a spawn.
+    let set = LocalSet::new();
+    let guard = set.enter();
+    OWNED.set(Some(set));
+    OWNED.with_borrow_mut(|set| {
+        drop(set.as_ref().unwrap().spawn_local(pending::<()>()));
+        assert!(pin!(set.as_mut().unwrap()).poll(&mut Context::from_waker(&waker)).is_pending());
+    });
+    assert!(spawn_local(pending::<()>()).is_finished());
+    drop(guard);
+}
+
 /// The other thread is in `block_on` first, and there is nothing else that could keep it from driving.
 #[test]
 fn no_other_thread_runs_the_tasks_of_a_local_runtime() {

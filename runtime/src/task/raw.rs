@@ -25,7 +25,8 @@ pub unsafe trait Schedule: Sized + 'static {
     /// Queues a task that was woken. For any thread.
     ///
     /// # Safety
-    /// 1. `this` is valid for the whole call. 2. The caller owned the task's `SCHEDULED`, and gives it up.
+    /// 1. `this` is valid for the whole call, or until foreign code that this function itself calls frees it.
+    ///    2. The caller owned the task's `SCHEDULED`, and gives it up.
     unsafe fn schedule(this: NonNull<Self>, task: Runnable);
 
     /// Queues a task that yielded or was woken while it was polled, behind the tasks that wait already. The

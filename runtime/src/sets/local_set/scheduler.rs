@@ -145,12 +145,12 @@ impl LocalScheduler {
         // that thread has an output that is `Send`. (2) By our (2) `this` is valid now. From then on the cell
         // counts a reference (`allocate`).
         let (task, handle) = unsafe { task::new(future, this, site) };
-        // SAFETY: `this` is valid by our (2). `with_own`: (1), and (2) the closure reads a flag. `run`,
-        // `push`: (1).
+        // SAFETY: `this` is valid by our (2). `with_own`: (1), and (2) the closure reads a flag. `run`: (1).
+        // `push`: (1), and (2) is our (2).
         unsafe {
             match this.as_ref().with_own(|own| own.is_closed) {
                 true => this.as_ref().run(task, Runnable::cancel),
-                false => this.as_ref().push(task),
+                false => Self::push(this, task),
             }
         }
         handle
@@ -159,17 +159,19 @@ impl LocalScheduler {
     /// Puts a task into the run queue, and has the set polled.
     ///
     /// # Safety
-    /// 1. The caller is the owner.
-    unsafe fn push(&self, task: Runnable) {
-        // SAFETY: (1). (2) The closure queues the task and reads a count.
-        let is_polled = unsafe {
-            self.with_own(|own| {
+    /// 1. The caller is the owner. 2. `this` is valid when the call begins. The waker may drop the set, which
+    ///    frees it.
+    unsafe fn push(this: NonNull<Self>, task: Runnable) {
+        // SAFETY: `this` is valid by (2). `with_own`: (1), and (2) the closure queues the task and reads a
+        // flag. `notify`: (1) until here no foreign code has run.
+        unsafe {
+            let is_polled = this.as_ref().with_own(|own| {
                 own.queue.push_task(task);
                 own.is_polled
-            })
-        };
-        if !is_polled {
-            self.notify();
+            });
+            if !is_polled {
+                Self::notify(this);
+            }
         }
     }
 
@@ -260,8 +262,14 @@ impl LocalScheduler {
     }
 
     /// Wakes the task that waits in [`wait`](Self::wait), if there is one.
-    pub fn notify(&self) {
-        self.inbox.take_waker().into_iter().for_each(context::wake);
+    ///
+    /// # Safety
+    /// 1. `this` is valid when the call begins. The waker may drop the set, which frees it.
+    unsafe fn notify(this: NonNull<Self>) {
+        // SAFETY: (1). The reference ends before the wake, because a reference must not outlive what it
+        // refers to.
+        let waker = unsafe { this.as_ref().inbox.take_waker() };
+        waker.into_iter().for_each(context::wake);
     }
 
     /// Notes a call of `run_until`, and returns its number.
@@ -279,7 +287,8 @@ impl LocalScheduler {
         };
         if is_second {
             // The first one keeps its waker when it is polled.
-            run_quietly(|| self.notify());
+            // SAFETY: (1) `self` is valid. The caller's set keeps it during the wake.
+            run_quietly(|| unsafe { Self::notify(self.into()) });
         }
         number
     }
@@ -444,13 +453,13 @@ impl LocalScheduler {
 // `DONE`.
 unsafe impl Schedule for LocalScheduler {
     unsafe fn schedule(this: NonNull<Self>, task: Runnable) {
-        // SAFETY: the caller guarantees that `this` is valid for the whole call, and gives the task up.
-        // `push`: (1) `is_own_thread` says so. `Inbox::push`: (1) and (2) the cell lives until the owner has
-        // taken the task and ended it, and keeps the inbox. (3) The caller owned `SCHEDULED`, so the task is
-        // in no queue, and its right is the caller's.
+        // SAFETY: by the caller's (1) `this` is valid, and the caller gives the task up. `push`: (1)
+        // `is_own_thread` says so. (2) No foreign code has run yet. `Inbox::push`: (1) and (2) the cell lives
+        // until the owner has taken the task and ended it, and keeps the inbox. (3) The caller owned
+        // `SCHEDULED`, so the task is in no queue, and its right is the caller's.
         unsafe {
             if Self::is_own_thread(this) {
-                return this.as_ref().push(task);
+                return Self::push(this, task);
             }
             let inbox = NonNull::from(&this.as_ref().inbox);
             Inbox::push(inbox, task.into_raw(), context::wake).expect("it is never closed");
@@ -458,11 +467,12 @@ unsafe impl Schedule for LocalScheduler {
     }
 
     unsafe fn reschedule(this: NonNull<Self>, task: Runnable) {
-        // SAFETY: (1) the caller has polled the task in `run`, so it is the owner. It guarantees that `this`
-        // is valid. `with_own`: (2) the closure counts.
+        // SAFETY: `with_own`, `push`: (1) the caller has polled the task in `run`, so it is the owner. It
+        // guarantees that `this` is valid. `with_own`: (2) the closure counts. `push`: (2) no foreign code
+        // has run yet.
         unsafe {
             this.as_ref().with_own(|own| own.uncount());
-            this.as_ref().push(task);
+            Self::push(this, task);
         }
     }
 
