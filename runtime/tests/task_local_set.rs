@@ -643,6 +643,91 @@ fn a_call_that_ends_leaves_the_tasks_to_another_one() {
     }
 }
 
+/// One of the calls is woken, and its task does not poll it any more.
+#[test]
+fn a_call_that_ends_leaves_the_tasks_to_one_that_is_still_polled() {
+    let _watchdog = watchdog();
+    let runtime = LocalRuntime::new().unwrap();
+    runtime.block_on(async {
+        let set = Rc::new(LocalSet::new());
+        let (tx, rx) = oneshot::channel();
+        let output = set.spawn_local(async move { rx.await.unwrap() });
+        // It neglects its call after two polls.
+        let inner = set.clone();
+        let neglects = spawn_local(async move {
+            let mut neglected = pin!(inner.run_until(pending::<()>()));
+            for _ in 0..2 {
+                assert!(poll_fn(|cx| Poll::Ready(neglected.as_mut().poll(cx))).await.is_pending());
+                yield_now().await;
+            }
+            pending::<()>().await
+        });
+        let inner = set.clone();
+        let waits = spawn_local(async move { inner.run_until(output).await.unwrap() });
+        for _ in 0..10 {
+            yield_now().await;
+        }
+        // It is polled last, and ends.
+        let (end, ended) = oneshot::channel();
+        let inner = set.clone();
+        let ends = spawn_local(async move { inner.run_until(ended).await.unwrap() });
+        for _ in 0..10 {
+            yield_now().await;
+        }
+        end.send(()).unwrap();
+        ends.await.unwrap();
+        for _ in 0..10 {
+            yield_now().await;
+        }
+        thread::spawn(move || tx.send(7).unwrap()).join().unwrap();
+        assert_eq!(time::timeout(Duration::from_secs(20), waits).await.expect("it hangs").unwrap(), 7);
+        neglects.abort();
+    });
+}
+
+/// The first call is being polled when the second one begins.
+#[test]
+fn a_call_that_begins_inside_of_a_poll_of_another_leaves_the_tasks_to_it() {
+    let _watchdog = watchdog();
+    let (bell, set) = (Arc::<Bell>::default(), Rc::new(LocalSet::new()));
+    let inner = set.clone();
+    let inner = Rc::new(RefCell::new(Some(Box::pin(async move { inner.run_until(pending::<()>()).await }))));
+    let begins = inner.clone();
+    drop(set.spawn_local(async move {
+        let mut inner = begins.borrow_mut();
+        let inner = inner.as_mut().unwrap().as_mut();
+        assert!(inner.poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    }));
+    let waker = Waker::from(bell.clone());
+    let mut outer = Box::pin(set.run_until(pending::<()>()));
+    let mut poll_outer = || assert!(outer.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    poll_outer();
+    while bell.0.swap(0, SeqCst) > 0 {
+        poll_outer();
+    }
+    // The inner one is polled last, and ends.
+    let mut inner = inner.take().unwrap();
+    assert!(inner.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    drop(inner);
+    assert_eq!(bell.rings(), 1, "the outer call is to be polled");
+}
+
+#[test]
+fn fifty_thousand_calls_go_on_at_a_time() {
+    let _watchdog = watchdog();
+    let (runtime, local) = (build(0), LocalSet::new());
+    let mut calls: Vec<_> = (0..50_000).map(|_| Box::pin(local.run_until(yield_now()))).collect();
+    runtime.block_on(async {
+        let polls = calls.iter_mut().map(|call| poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))));
+        for poll in polls {
+            assert!(poll.await.is_pending());
+        }
+        for call in calls {
+            call.await;
+        }
+    });
+}
+
 #[test]
 fn guards_may_be_dropped_in_any_order_and_outlive_the_set() {
     let _watchdog = watchdog();

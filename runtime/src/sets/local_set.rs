@@ -1,5 +1,6 @@
 //! Tasks that stay on the thread that spawned them.
 
+mod calls;
 mod current;
 mod own;
 mod scheduler;
@@ -250,7 +251,10 @@ impl LocalSet {
     /// set.
     ///
     /// Several calls may go on at a time, in tasks of their own. The set's tasks wake the call that was
-    /// polled last, and a call that ends wakes another.
+    /// polled last. If that call ends, it wakes the others.
+    ///
+    /// A call that was polled must be polled when it is woken, or be dropped. A call that its task keeps and
+    /// polls no more may hold up the others, if it was polled last: no other call learns of a wake then.
     ///
     /// # Cancel safety
     /// As safe as `future`. The tasks stay in the set.
@@ -297,14 +301,14 @@ impl LocalSet {
     }
 
     /// Runs the set's tasks for a round, and has `cx` woken when a task has to be polled. Returns whether all
-    /// tasks have ended. If they have, and `may_end`, it wakes no waker.
-    fn run_tasks(&self, cx: &mut Context<'_>, may_end: bool) -> bool {
+    /// tasks have ended. If they have, and this is no poll of a `call`, it wakes no waker.
+    fn run_tasks(&self, cx: &mut Context<'_>, call: Option<usize>) -> bool {
         // SAFETY: (1) the set is `!Send`, so this thread is its owner.
         let (has_more, is_done) = unsafe { (self.shared().run_round(), self.shared().is_done()) };
-        let is_over = is_done && may_end;
+        let is_over = is_done && call.is_none();
         // The wait clones a waker and drops one. That is foreign code, which may wake a task of this set.
-        // SAFETY: (1) as above.
-        let is_repeated = || unsafe { !self.shared().wait(cx.waker()) || self.shared().has_queued() };
+        // SAFETY: (1) as above. (2) This is a poll of `call`, or of the set.
+        let is_repeated = || unsafe { !self.shared().wait(cx.waker(), call) || self.shared().has_queued() };
         if !is_over && (has_more || is_repeated()) {
             cx.waker().wake_by_ref();
         }
@@ -323,7 +327,7 @@ impl Future for LocalSet {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        match self.poll_with(|| self.run_tasks(cx, true)) {
+        match self.poll_with(|| self.run_tasks(cx, None)) {
             true => Poll::Ready(()),
             false => Poll::Pending,
         }
@@ -381,7 +385,7 @@ impl<F: Future> Future for RunUntil<'_, F> {
                 // Before the set's last look for tasks, because the clone of a waker is foreign code.
                 // SAFETY: (1) as above. (2) This is a poll of call `number`.
                 unsafe { set.shared().keep_waker(number, cx.waker()) };
-                set.run_tasks(cx, false);
+                set.run_tasks(cx, Some(number));
             }
             result
         })

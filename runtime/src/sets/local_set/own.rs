@@ -1,7 +1,6 @@
 //! The half of a set's state that only the thread touches that made the set; see `scheduler.rs`.
 
-use std::task::Waker;
-
+use super::calls::Calls;
 use crate::queue::IntrusiveList;
 use crate::task::Header;
 use crate::util::slots::Slots;
@@ -27,9 +26,7 @@ pub(super) struct Own {
     /// which one has ended, may be in a `block_on` that waits for the tasks.
     pub(super) is_polled: bool,
     /// The calls of `run_until` that go on.
-    pub(super) calls: Vec<Call>,
-    /// The number of calls that have begun.
-    pub(super) begun: usize,
+    pub(super) calls: Calls,
     /// Whether the set's drop has begun.
     pub(super) is_closed: bool,
     /// Whether `references` was added to `left`.
@@ -38,13 +35,6 @@ pub(super) struct Own {
     pub(super) ends_by_panic: bool,
     /// Whether a panic has ended the set.
     pub(super) has_panicked: bool,
-}
-
-/// A call of `run_until`.
-pub(super) struct Call {
-    pub(super) number: usize,
-    /// See *several calls*.
-    pub(super) waker: Option<Waker>,
 }
 
 impl Own {
@@ -59,8 +49,7 @@ impl Own {
             ticks: 0,
             references: 1,
             is_polled: false,
-            calls: Vec::new(),
-            begun: 0,
+            calls: Calls::new(),
             is_closed: false,
             is_left: false,
             ends_by_panic: false,
@@ -72,9 +61,5 @@ impl Own {
     pub(super) fn uncount(&mut self) {
         self.running -= 1;
         self.is_uncounted = true;
-    }
-
-    pub(super) fn call(&mut self, number: usize) -> &mut Call {
-        self.calls.iter_mut().find(|call| call.number == number).expect("it goes on")
     }
 }

@@ -23,11 +23,24 @@
 //! left its waker.
 //!
 //! # Several calls
-//! Several calls of `run_until` may go on at a time, in tasks of their own. The inbox has the waker of the
-//! call that was polled last, so each other call keeps its own waker in `calls`. *A call without a waker
-//! there is about to be polled, or has left its waker in the inbox last.* A call that ends takes another's
-//! waker out and wakes it, and that call leaves its waker in the inbox. While there is one call, it keeps
-//! nothing: the second one wakes it when it begins.
+//! Several calls of `run_until` may go on at a time, in tasks of their own. The inbox has the waker of one,
+//! `last`. So each call keeps its own waker in `calls`. While there is one call, it keeps nothing: the second
+//! one wakes it when it begins.
+//!
+//! *If `last` is a call, its waker is in the inbox, or it is about to be polled. If it is none, each call is
+//! about to be polled.* A call writes `last` just before it leaves its waker. Leaving it runs foreign code.
+//! If that code had another call polled, or begun, the call sets `last` to none, or has no waker kept, and
+//! has itself polled again.
+//!
+//! A call that ends looks whether the tasks may rely on another one. If it was `last`, the inbox may have its
+//! waker, which leads nowhere. If tasks are queued, it may have had itself woken for them. Then it takes all
+//! kept wakers out and wakes them, and the call that is polled last leaves its waker in the inbox. One waker
+//! is not enough: its task may have stopped to poll the call, as a `select!` does with the branch that has
+//! lost. Otherwise no wake is needed, so calls that end one after the other do not wake all the rest each
+//! time.
+//!
+//! Rejected: a waker in the inbox that wakes all calls. It would also cover a `last` that its task neglects
+//! for long, but each wake by another thread would poll every call.
 //!
 //! # The end
 //! The set's drop cancels the tasks: first the tasks in the run queue and in the inbox, then the waiting
@@ -60,7 +73,7 @@ use std::panic::Location;
 use std::ptr::NonNull;
 use std::task::Waker;
 
-use super::own::{Call, Own};
+use super::own::Own;
 use crate::coop;
 use crate::loom::cell::UnsafeCell;
 use crate::loom::sync::atomic::AtomicUsize;
@@ -255,10 +268,27 @@ impl LocalScheduler {
         unsafe { self.with_own(|own| own.live == 0) }
     }
 
-    /// Has `waker` woken when a task has to be polled. Returns false if another thread has woken a task
-    /// already. The caller has found the run queue empty, and looks there again afterwards.
-    pub fn wait(&self, waker: &Waker) -> bool {
-        self.inbox.wait(waker)
+    /// Has `waker` woken when a task has to be polled. Returns false if the set must be polled again at once,
+    /// because another thread has woken a task, or another call was polled meanwhile. The caller has found
+    /// the run queue empty, and looks there again afterwards.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner. 2. It is in a poll of call `call`, or of the set itself.
+    pub unsafe fn wait(&self, waker: &Waker, call: Option<usize>) -> bool {
+        // SAFETY: (1). (2) The closures write numbers, and compare the addresses of wakers. The inbox, which
+        // runs foreign code, is used between them.
+        unsafe {
+            self.with_own(|own| own.calls.set_last(call));
+            let is_waiting = self.inbox.wait(waker);
+            let is_disturbed = self.with_own(|own| {
+                let is_last = own.calls.last() == call;
+                if !is_last {
+                    own.calls.set_last(None);
+                }
+                !is_last || call.is_some_and(|number| own.calls.must_keep(number, waker))
+            });
+            is_waiting && !is_disturbed
+        }
     }
 
     /// Wakes the task that waits in [`wait`](Self::wait), if there is one.
@@ -280,9 +310,8 @@ impl LocalScheduler {
         // SAFETY: (1). (2) The closure notes the call.
         let (number, is_second) = unsafe {
             self.with_own(|own| {
-                own.begun += 1;
-                own.calls.push(Call { number: own.begun, waker: None });
-                (own.begun, own.calls.len() == 2)
+                let number = own.calls.begin();
+                (number, own.calls.len() == 2)
             })
         };
         if is_second {
@@ -298,35 +327,33 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner. 2. It is in a poll of call `number`.
     pub unsafe fn keep_waker(&self, number: usize, waker: &Waker) {
-        let must_keep = |own: &mut Own| {
-            own.calls.len() > 1 && !own.call(number).waker.as_ref().is_some_and(|kept| kept.will_wake(waker))
-        };
         // SAFETY: (1). (2) The closures compare the addresses of wakers and replace one. The clone, and the
         // drop of the older waker, are foreign code, and happen outside.
         unsafe {
-            if self.with_own(must_keep) {
+            if self.with_own(|own| own.calls.must_keep(number, waker)) {
                 let waker = waker.clone();
-                let older = self.with_own(|own| own.call(number).waker.replace(waker));
+                let older = self.with_own(|own| own.calls.keep(number, waker));
                 drop(older);
             }
         }
     }
 
-    /// Removes a call, and wakes another one for the set's tasks.
+    /// Removes a call, and wakes the others if they may have to poll the set's tasks in its place.
     ///
     /// # Safety
-    /// 1. The caller is the owner. 2. `number` is of `begin_call`, and was not given here before.
+    /// 1. The caller is the owner. 2. `number` is of `begin_call`, and was not given here since.
     pub unsafe fn end_call(&self, number: usize) {
         // SAFETY: (1). (2) The closure takes wakers out, and neither wakes nor drops them.
-        let (ended, other) = unsafe {
+        let (ended, others) = unsafe {
+            let has_queued = self.has_queued();
             self.with_own(|own| {
-                let place = own.calls.iter().position(|call| call.number == number).expect("it goes on");
-                let ended = own.calls.swap_remove(place);
-                (ended, own.calls.iter_mut().find_map(|call| call.waker.take()))
+                let ended = own.calls.end(number);
+                let must_wake = has_queued || own.calls.last().is_none();
+                (ended, if must_wake { own.calls.take_kept() } else { Vec::new() })
             })
         };
-        drop_quietly(ended.waker);
-        if let Some(waker) = other {
+        drop_quietly(ended);
+        for waker in others {
             run_quietly(|| waker.wake());
         }
     }
