@@ -2,8 +2,8 @@
 //!
 //! # The word
 //! ```text
-//!  bit 63 … 2         1          0
-//!  free permits    QUEUED     CLOSED
+//!  bit 63     62 … 2            1          0
+//!  EXCESS     free permits    QUEUED     CLOSED
 //! ```
 //! QUEUED: a future may wait. While QUEUED is set, only *the holder of the wait list's lock* takes
 //! permits, for the first waiter, and only this holder clears QUEUED. So the first waiter is served first,
@@ -22,6 +22,12 @@
 //!   PermitGrant    release waiters from the front while free ≥ their need
 //!   PermitSettle   free -= theirs; the list is empty: clear QUEUED; unlock; wake
 //! ```
+//! EXCESS is the highest bit of the number of free permits. It says that there are more than `MAX`. That
+//! happens only if a program adds permits while others are taken, and then all come back. PermitGive adds
+//! blindly, because a compare-and-swap costs more. If it sets EXCESS, its thread does PermitSettle, too, and
+//! then makes the number `MAX` under the lock. The sum of two numbers up to `MAX` does not overflow. (If
+//! several threads overflow it in the same moment, the number gets smaller than `MAX`.)
+//!
 //! Only PermitSettle and the end of `close` clear QUEUED, under the lock. A future that is dropped in the
 //! list leaves it and runs PermitGrant, because the futures behind it may need less. A future that is dropped
 //! after it was granted its permits, and before it knew, gives them back. So does a future that finds CLOSED
@@ -71,6 +77,8 @@ use crate::loom::sync::atomic::{AtomicUsize, Ordering};
 const CLOSED: usize = 1;
 const QUEUED: usize = 2;
 const SHIFT: u32 = 2;
+/// The bit of the word that the sum of two valid numbers may set.
+const EXCESS: usize = 1 << (usize::BITS - 1);
 
 /// Outcome of a waiter that got its permits.
 pub(super) const GRANTED: Outcome = 1;
@@ -95,8 +103,8 @@ pub(super) struct Permits {
 }
 
 impl Permits {
-    /// The largest number of permits. One bit of the number is left unused, so that the sum of two valid
-    /// numbers cannot overflow.
+    /// The largest number of permits. EXCESS is left unused, so that the sum of two valid numbers cannot
+    /// overflow.
     pub(super) const MAX: usize = usize::MAX >> (SHIFT + 1);
 
     const_fn! {
@@ -157,16 +165,17 @@ impl Permits {
         Take::new(self, n).await
     }
 
-    /// Gives `n` permits back that were taken.
+    /// Gives `n` permits back that were taken, at most [`MAX`](Self::MAX). If more than `MAX` would be free,
+    /// `MAX` are.
     #[inline]
     pub(super) fn give(&self, n: usize) {
         // Relaxed: a hint. If it says that a future waits, PermitGive can be done together with PermitSettle.
         if self.word.load(Ordering::Relaxed) & QUEUED != 0 {
             return self.give_and_serve(n);
         }
-        // PermitGive. Release: pairs with PermitTake and PermitGrant. The sum cannot overflow, because the
-        // permits were taken from here.
-        if self.word.fetch_add(n << SHIFT, Ordering::Release) & QUEUED != 0 {
+        // PermitGive. Release: pairs with PermitTake and PermitGrant.
+        let before = self.word.fetch_add(n << SHIFT, Ordering::Release);
+        if before.wrapping_add(n << SHIFT) & (QUEUED | EXCESS) != 0 {
             self.give_and_serve(0);
         }
     }
@@ -209,7 +218,20 @@ impl Permits {
             let ended = if waiters.is_empty() { word & QUEUED } else { 0 };
             // PermitSettle.
             self.word.fetch_add((change << SHIFT).wrapping_sub(ended), Ordering::Release);
+            // Served waiters have taken their permits, so the others may go.
+            if free > Self::MAX {
+                self.remove_excess();
+            }
             wakers.is_full()
+        });
+    }
+
+    /// Makes the number of free permits [`MAX`](Self::MAX) if it is larger. Called under the lock.
+    #[cold]
+    fn remove_excess(&self) {
+        // Relaxed: it gives no permits, and a change between other changes passes on what they released.
+        _ = self.word.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |word| {
+            (word & EXCESS != 0).then_some(Self::MAX << SHIFT | word & (QUEUED | CLOSED))
         });
     }
 
@@ -473,6 +495,29 @@ mod tests {
         assert!(permits.try_take(0).is_ok() && permits.try_take(1) == Err(TakeError::TooFew));
         permits.give(1);
         assert!(permits.try_take(1).is_ok(), "no future waits");
+    }
+
+    /// Permits were added while others were taken, and all come back.
+    #[test]
+    fn permits_that_come_back_beyond_the_maximum_are_dropped() {
+        let max = Permits::MAX;
+        for first in [0, 1, max] {
+            let permits = Permits::new(max);
+            permits.give(first);
+            assert_eq!(permits.free(), max);
+            permits.give(max);
+            assert_eq!((permits.free(), permits.try_take(max), permits.free()), (max, Ok(()), 0));
+        }
+        // A waiter is served first.
+        let permits = Permits::new(max - 1);
+        let waiting = waiting(&permits, max);
+        permits.give(max);
+        assert_eq!(permits.free(), max - 1);
+        permits.close();
+        permits.give(2);
+        assert_eq!((permits.free(), permits.is_closed()), (max, true));
+        drop(waiting);
+        assert_eq!(permits.free(), max);
     }
 
     #[test]

@@ -68,6 +68,9 @@ pub enum TryAcquireError {
 
 impl Semaphore {
     /// The largest number of permits that a semaphore can hold: 2⁶¹ - 1.
+    ///
+    /// If more come back, because permits were [added](Self::add_permits) while others were taken, this many
+    /// are free.
     pub const MAX_PERMITS: usize = Permits::MAX;
 
     /// Creates a semaphore with `permits` free permits.
@@ -304,7 +307,8 @@ impl<'a> SemaphorePermit<'a> {
     /// Takes over the permits of `other`.
     ///
     /// # Panics
-    /// If `other` is a permit of another semaphore.
+    /// If `other` is a permit of another semaphore, or if both together are more than
+    /// [`Semaphore::MAX_PERMITS`].
     ///
     /// # Examples
     /// ```
@@ -319,7 +323,8 @@ impl<'a> SemaphorePermit<'a> {
             std::ptr::eq(self.semaphore, other.semaphore),
             "permits of two semaphores cannot be merged: keep them apart"
         );
-        self.permits += std::mem::take(&mut other.permits);
+        self.permits = merged(self.permits, other.permits);
+        other.permits = 0;
     }
 
     /// Splits `n` permits off. Returns `None` if the guard holds fewer than `n`.
@@ -367,6 +372,15 @@ impl Drop for SemaphorePermit<'_> {
     }
 }
 
+/// The number of permits of two guards that are merged. No guard holds more than the semaphore could.
+#[track_caller]
+pub(super) fn merged(permits: usize, others: usize) -> usize {
+    let sum = permits.saturating_add(others);
+    let max = Semaphore::MAX_PERMITS;
+    assert!(sum <= max, "a permit cannot stand for more than {max} permits: keep the two apart");
+    sum
+}
+
 impl From<Closed> for AcquireError {
     fn from(_: Closed) -> Self {
         Self(())
@@ -400,3 +414,22 @@ impl fmt::Display for TryAcquireError {
 }
 
 impl std::error::Error for TryAcquireError {}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+
+    /// To acquire as many takes too long for a test.
+    #[test]
+    fn no_guard_holds_more_permits_than_a_semaphore() {
+        let semaphore = Semaphore::new(0);
+        let guard = |permits| SemaphorePermit { semaphore: &semaphore, permits };
+        let mut first = guard(Semaphore::MAX_PERMITS - 1);
+        first.merge(guard(1));
+        let merge = std::panic::AssertUnwindSafe(|| first.merge(guard(3)));
+        assert!(std::panic::catch_unwind(merge).is_err());
+        assert_eq!((first.num_permits(), semaphore.available_permits()), (Semaphore::MAX_PERMITS, 3));
+        drop(first);
+        assert_eq!(semaphore.available_permits(), Semaphore::MAX_PERMITS);
+    }
+}

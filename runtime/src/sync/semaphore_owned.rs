@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 #[cfg(doc)]
 use super::semaphore::SemaphorePermit;
-use super::semaphore::{AcquireError, Semaphore, TryAcquireError};
+use super::semaphore::{AcquireError, Semaphore, TryAcquireError, merged};
 use crate::util::block_on::{assert_may_block, block_on};
 
 /// Permits of a [`Semaphore`], as [`SemaphorePermit`]. It keeps the semaphore alive instead of
@@ -156,7 +156,8 @@ impl OwnedSemaphorePermit {
     /// Takes over the permits of `other`.
     ///
     /// # Panics
-    /// If `other` is a permit of another semaphore.
+    /// If `other` is a permit of another semaphore, or if both together are more than
+    /// [`Semaphore::MAX_PERMITS`].
     ///
     /// # Examples
     /// ```
@@ -171,7 +172,8 @@ impl OwnedSemaphorePermit {
             Arc::ptr_eq(&self.semaphore, &other.semaphore),
             "permits of two semaphores cannot be merged: keep them apart"
         );
-        self.permits += std::mem::take(&mut other.permits);
+        self.permits = merged(self.permits, other.permits);
+        other.permits = 0;
     }
 
     /// Splits `n` permits off. Returns `None` if the guard holds fewer than `n`.
