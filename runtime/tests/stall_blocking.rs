@@ -5,8 +5,11 @@ mod stall_support;
 mod support;
 
 use std::sync::{Arc, mpsc};
+use std::thread;
 use std::time::Duration;
 
+use parking_lot::Mutex;
+use runtime::sync::broadcast;
 use runtime::task::block_in_place;
 use runtime::time;
 use stall_support::{Client, TOO_LONG, Trap, Way, assert_prompt, serve, try_to_stick};
@@ -126,4 +129,45 @@ fn tasks_wait_for_a_lock_that_a_thread_outside_holds_and_others_go_on() {
         runtime.block_on(task).unwrap();
     }
     assert_eq!(*lock.lock(), 4);
+}
+
+/// A drop of a receiver waits for the clone. Other threads do the worker's part from the beginning, so no
+/// task is told to be stuck. On a busy machine the worker may lose its CPU just before, so it has some tries.
+#[test]
+fn a_receiver_that_is_dropped_while_its_value_is_cloned_says_that_it_blocks() {
+    struct Slow(Trap);
+    impl Clone for Slow {
+        fn clone(&self) -> Self {
+            self.0.enter(Way::Blocks);
+            Self(self.0.clone())
+        }
+    }
+    let _watchdog = watchdog();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let hook = told.clone();
+    let runtime = builder(1).on_stall(move |stall| hook.lock().push(stall.task_id())).build().unwrap();
+    let is_prompt = |_| {
+        let (tx, mut cloning) = broadcast::channel(1);
+        let (dropped, trap) = (tx.subscribe(), Trap::default());
+        assert!(tx.send(Slow(trap.clone())).is_ok());
+        let clone = thread::spawn(move || assert!(cloning.try_recv().is_ok()));
+        until("it is being cloned", || trap.count() == 1);
+        let (begin, begun) = mpsc::channel();
+        let task = runtime.spawn(async move {
+            begin.send(()).unwrap();
+            drop(dropped);
+        });
+        begun.recv().unwrap();
+        for _ in 0..30 {
+            runtime.block_on(runtime.spawn(async { time::sleep(Duration::from_millis(1)).await })).unwrap();
+        }
+        assert!(!task.is_finished());
+        trap.release();
+        clone.join().unwrap();
+        let id = task.id();
+        runtime.block_on(task).unwrap();
+        assert!(tx.is_empty());
+        !told.lock().contains(&id)
+    };
+    assert!((0..10).any(is_prompt));
 }

@@ -52,7 +52,12 @@
 //!
 //! # A slot that is busy
 //! A receiver may be cloning the old value of the slot that a send wants to overwrite. The send then lets go
-//! of the tail and tries again. So it waits for that clone, but no other task does.
+//! of the tail and tries again. So it waits for that clone. A receiver that is dropped waits for it, too, and
+//! tells the scheduler that its thread blocks.
+//!
+//! Rejected: the dropped receiver leaves its CountDown to the receiver that clones. The unlock of a slot
+//! would be a read-modify-write instead of a store, which costs each receiver of each value as much as
+//! LockSlot.
 //!
 //! # Cancellation
 //! A receiver that is dropped in the list leaves it. A receiver that was released and did not look passes
@@ -60,13 +65,14 @@
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::ring::{Missing, Ring};
+use super::ring::{Locked, Missing, Ring};
 use crate::loom::sync::atomic::{AtomicBool, AtomicUsize};
 use crate::loom::sync::{Mutex, ShortLock};
 use crate::sync::backoff::Backoff;
 use crate::sync::counts::Counts;
 use crate::sync::notify::Notify;
 use crate::sync::wait_list::{Outcome, WaitList, release_in_batches};
+use crate::util::block_on::blocking;
 use crate::util::pad::CachePadded;
 use crate::util::unwind::FirstPanic;
 
@@ -274,22 +280,46 @@ impl<T> Channel<T> {
             (tail.receivers, self.sending.end.load(Relaxed) / ONE)
         };
         let mut panic = FirstPanic::new();
-        let mut backoff = Backoff::new();
         while position < end {
-            match self.ring.lock(position) {
-                Ok(locked) => {
+            match self.lock_patiently(position) {
+                Some(locked) => {
                     let last = locked.count_down();
                     panic.catch(|| drop(last));
                     position += 1;
                 }
-                Err(Missing::Overwritten) => position = self.oldest(),
-                Err(Missing::Busy | Missing::NotYet) => backoff.snooze(),
+                None => position = self.oldest(),
             }
         }
         if receivers == 0 {
             panic.catch(|| self.abandoned.notify_waiters());
         }
         panic.resume();
+    }
+
+    /// Locks the value at `position`, which was sent. Waits while another thread is at the value. `None` if
+    /// the value was overwritten.
+    fn lock_patiently(&self, position: usize) -> Option<Locked<'_, T>> {
+        let try_lock = || match self.ring.lock(position) {
+            Ok(locked) => Some(Some(locked)),
+            Err(Missing::Overwritten) => Some(None),
+            Err(Missing::Busy | Missing::NotYet) => None,
+        };
+        let mut backoff = Backoff::new();
+        while !backoff.is_spent() {
+            if let Some(result) = try_lock() {
+                return result;
+            }
+            backoff.snooze();
+        }
+        // Another receiver's clone takes its time, so this lets other threads run this thread's tasks.
+        blocking(|| {
+            loop {
+                match try_lock() {
+                    Some(result) => return result,
+                    None => backoff.snooze(),
+                }
+            }
+        })
     }
 
     /// Waits until there is no receiver.

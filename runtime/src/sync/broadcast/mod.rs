@@ -18,10 +18,12 @@
 //!
 //! # What a value costs
 //! Its sender takes one short lock, and each receiver does one atomic read-modify-write. Nothing is
-//! allocated. A clone holds up other receivers of the same value, and no other task unless the senders come
-//! round to its slot. So large values should be in an `Arc`. The `clone` of a value must not use the channel
-//! that the value is in, nor wait for a lock under which another thread sends or drops a receiver. If it
-//! computes in parallel, it does so inside of [`isolated`](crate::parallel::isolated).
+//! allocated. A clone holds up other receivers of the same value. Those that receive let other tasks run. A
+//! receiver that is dropped before it has taken the value blocks its thread, and other workers take over the
+//! tasks of that thread. So does a sender that comes round to the value's slot, but it tells no worker. So
+//! large values should be in an `Arc`. The `clone` of a value must not use the channel that the value is in,
+//! nor wait for a lock under which another thread sends or drops a receiver. If it computes in parallel, it
+//! does so inside of [`isolated`](crate::parallel::isolated).
 //!
 //! # Examples
 //! ```

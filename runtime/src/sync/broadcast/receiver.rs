@@ -14,7 +14,8 @@ use crate::util::block_on::{assert_may_block, block_on};
 
 /// A receiving side of a broadcast channel. It gets every value that is sent while it exists.
 ///
-/// Dropping it counts as taking the values that it has not taken.
+/// Dropping it counts as taking the values that it has not taken. If another receiver is cloning one of them,
+/// the drop blocks the thread until the clone is made. Other workers take over the thread's tasks meanwhile.
 pub struct Receiver<T> {
     channel: Arc<Channel<T>>,
     /// The position of the value to take next. The values from here on are counted for this receiver.

@@ -20,7 +20,8 @@
 //! to the sender while the slot is EMPTY. A receiver clones the value while the slot is locked, because a `T`
 //! need not be `Sync`. This is the one place where foreign code runs under a lock of ours. It holds up other
 //! receivers of the same value, which let other tasks run meanwhile, and a sender that has come round to this
-//! slot. The last receiver takes the value itself.
+//! slot. A receiver that is dropped before it has taken the value blocks its thread. The last receiver takes
+//! the value itself.
 //!
 //! # Steps
 //! ```text
