@@ -16,7 +16,6 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread;
 
-use super::enter;
 use super::error::{ErrorKind, ThreadPoolBuildError};
 use super::pool::ThreadPool;
 use super::thread::{CustomSpawn, DefaultSpawn, ThreadBuilder, ThreadSpawn};
@@ -296,7 +295,7 @@ impl Settings {
             }
         }
         let uses_current_thread = self.use_current_thread;
-        if uses_current_thread && enter::is_taken() {
+        if uses_current_thread && context::is_taken() {
             return Err(ErrorKind::CurrentThreadAlreadyInPool);
         }
         let stack_size = self.checked_stack_size()?;
@@ -324,7 +323,7 @@ impl Settings {
         }
         if uses_current_thread {
             // `thread_name` and `spawn_handler` may have made this thread a worker of another pool.
-            if enter::is_taken() {
+            if context::is_taken() {
                 return Err(ErrorKind::CurrentThreadAlreadyInPool);
             }
             // Never given up: see the module's docs.

@@ -79,13 +79,6 @@ pub fn is_solitary() -> bool {
     context::region().1 == Tag::SOLITARY
 }
 
-/// Whether the calling thread is a worker, takes part in a computation, or is in a part that hides this.
-pub fn is_taken() -> bool {
-    // SAFETY: (1) used in this call only.
-    let is_owner = unsafe { context::job_processor() }.is_some();
-    is_owner || is_solitary() || context::with_worker(|worker| worker.is_some())
-}
-
 /// The pool that has the calling thread for a worker.
 fn worker_pool() -> Option<NonNull<Shared>> {
     let pool = context::with_worker(|worker| worker.map(Worker::shared_ptr));

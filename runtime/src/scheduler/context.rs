@@ -363,6 +363,15 @@ pub unsafe fn job_processor<'a>() -> Option<&'a OwnJobs> {
     unsafe { CONTEXT.with(|context| context.job_processor.get()).as_ref() }
 }
 
+/// Whether the calling thread is a worker, takes part in a computation, or is in a part that hides this.
+pub fn is_taken() -> bool {
+    CONTEXT.with(|context| {
+        !context.worker.get().is_null()
+            || !context.job_processor.get().is_null()
+            || context.region.get().1 == Tag::SOLITARY
+    })
+}
+
 /// Sets what [`job_processor`] finds: `job_processor`, which the calling thread holds, or null. Returns the
 /// former value.
 ///
