@@ -47,6 +47,7 @@ mod models {
     mod oneshot;
     mod owned;
     mod park;
+    mod paused_clock;
     mod plain;
     mod poison;
     mod readiness;

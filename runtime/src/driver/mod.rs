@@ -120,9 +120,10 @@ impl Driver {
         self.unpark();
     }
 
-    /// Moves a paused clock to the earliest timer. Returns false if there is none or the clock may not move.
-    pub fn auto_advance(&self) -> bool {
-        self.time.as_ref().is_some_and(time::TimeDriver::auto_advance)
+    /// Moves a paused clock to the earliest timer. Returns false if there is none or the clock may not move;
+    /// see [`TimeDriver::auto_advance`](time::TimeDriver::auto_advance).
+    pub fn auto_advance(&self, is_needed: impl FnOnce() -> bool) -> bool {
+        self.time.as_ref().is_some_and(|time| time.auto_advance(is_needed))
     }
 
     /// Wakes every task that waits for a descriptor or a timer, with an error. Refuses new ones from now on.
@@ -157,7 +158,10 @@ impl PollerGuard<'_> {
     /// As [`sleep`](Self::sleep), but at PollerAgain it moves the clock, and returns at once if it did. While
     /// the clock may not move, no timer is due. If another thread registers a timer that is the earliest, or
     /// [changes](Driver::clock_changed) the clock, that thread unparks this one.
-    pub fn wait(&mut self, foreign: &ForeignWakes) -> usize {
+    ///
+    /// The clock does not move if `is_needed` returns true. Then a thread has unparked this one, or is about
+    /// to: the caller's own look, after it was announced as a sleeper, has found nothing.
+    pub fn wait(&mut self, foreign: &ForeignWakes, is_needed: impl FnOnce() -> bool) -> usize {
         let Some(time) = &self.driver.time else {
             return self.poller.turn(None, foreign);
         };
@@ -167,7 +171,7 @@ impl PollerGuard<'_> {
         }
         self.driver.until.store(time.earliest(), Relaxed);
         fence(SeqCst);
-        let events = if time.auto_advance() { 0 } else { self.poller.turn(None, foreign) };
+        let events = if time.auto_advance(is_needed) { 0 } else { self.poller.turn(None, foreign) };
         self.driver.until.store(AWAKE, Relaxed);
         events
     }

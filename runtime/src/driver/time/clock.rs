@@ -203,12 +203,16 @@ impl Clock {
     }
 
     pub fn allow_auto_advance(&self) {
-        // Release: pairs with the Acquire below. The wakes of the other thread are seen before time moves.
+        // Release: pairs with the Acquire in `can_auto_advance`; see `TimeDriver::auto_advance`.
         let before = self.inhibitors.fetch_sub(1, Ordering::Release);
         debug_assert!(before > 0, "allowed once for each time inhibited");
     }
 
+    /// Whether the clock is paused and nothing inhibits it. If so, the caller sees what other threads did
+    /// before they allowed the clock to advance.
     pub fn can_auto_advance(&self) -> bool {
+        // Acquire: pairs with the Release in `allow_auto_advance`. Each such Release is seen, not only the
+        // last one, because the counter is changed by read-modify-writes only.
         self.inhibitors.load(Ordering::Acquire) == 0 && self.is_paused()
     }
 }

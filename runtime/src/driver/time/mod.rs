@@ -290,13 +290,25 @@ impl TimeDriver {
         Ok(())
     }
 
-    /// Moves a paused clock to the earliest deadline, rounded up to a millisecond, if there is one and
-    /// nothing inhibits it. Returns whether the clock moved. Then a timer is due, and the caller fires it.
+    /// Moves a paused clock to the earliest deadline, rounded up to a millisecond, if there is one, nothing
+    /// inhibits it and `is_needed` returns false. Returns whether the clock moved. Then a timer is due, and
+    /// the caller fires it.
     ///
     /// While the clock is paused, a park must not sleep for timers. It calls this instead, once nothing else
-    /// is runnable.
-    pub fn auto_advance(&self) -> bool {
-        if !self.clock.can_auto_advance() {
+    /// is runnable. `is_needed` says whether something is runnable now:
+    /// ```text
+    ///   Thread that works for the runtime            Thread that drives the clock
+    ///     AdvanceWork   queue a task, or mark the      AdvanceRead  read the counter (Acquire): it is zero
+    ///                   root future as woken           AdvanceLook  is something runnable?
+    ///     AdvanceAllow  decrement the counter          AdvanceMove  move the clock
+    ///                   (Release)
+    /// ```
+    /// **Time does not pass a task that was woken.** If AdvanceRead does not see AdvanceAllow, the counter is
+    /// not zero: the driving thread itself has counted the work before. If AdvanceRead sees AdvanceAllow,
+    /// AdvanceLook sees AdvanceWork, unless the task has run. A look before AdvanceRead is not enough,
+    /// because AdvanceWork and AdvanceAllow may both come between the two.
+    pub fn auto_advance(&self, is_needed: impl FnOnce() -> bool) -> bool {
+        if !self.clock.can_auto_advance() || is_needed() {
             return false;
         }
         // Exact, because time must not move for a timer that was cancelled.

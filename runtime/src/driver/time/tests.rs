@@ -8,6 +8,8 @@ use std::task::Wake;
 
 use super::entry::TimerState;
 use super::*;
+use crate::driver::Driver;
+use crate::driver::io::IoDriver;
 use crate::util::joined::joined_scope;
 
 const MS: u64 = NANOS_PER_MILLI;
@@ -128,12 +130,12 @@ fn time_does_not_advance_for_a_cancelled_timer() {
     let (probes, _) = probes(2);
     let kept = Timer::new(&driver, 1, 7 * MS, probes[0].clone().into());
     drop(Timer::new(&driver, 0, 3 * MS, probes[1].clone().into()));
-    assert!(driver.auto_advance());
+    assert!(driver.auto_advance(|| false));
     assert_eq!((driver.now(), fire_due(&driver)), (7 * MS, 1));
     drop(kept);
-    assert!(!driver.auto_advance(), "there is no timer left");
+    assert!(!driver.auto_advance(|| false), "there is no timer left");
     let never = Timer::new(&driver, 1, Deadline::MAX, probes[0].clone().into());
-    assert!(!driver.auto_advance(), "a timer that never fires is no reason to advance");
+    assert!(!driver.auto_advance(|| false), "a timer that never fires is no reason to advance");
     assert_eq!(driver.now(), 7 * MS);
     drop(never);
 }
@@ -146,9 +148,37 @@ fn blocking_work_inhibits_auto_advance_until_all_has_ended() {
     driver.inhibit_auto_advance();
     driver.inhibit_auto_advance();
     driver.allow_auto_advance();
-    assert!(!driver.auto_advance());
+    assert!(!driver.auto_advance(|| false));
     driver.allow_auto_advance();
-    assert!(driver.auto_advance());
+    assert!(driver.auto_advance(|| false));
+}
+
+/// A closure may wake a task just before it lets the clock go. So the look for work comes last.
+#[test]
+fn the_look_for_work_comes_after_the_look_at_what_inhibits_the_clock() {
+    let driver = TimeDriver::new(2, true);
+    let (probes, _) = probes(1);
+    let _timer = Timer::new(&driver, 0, 7 * MS, probes[0].clone().into());
+    driver.inhibit_auto_advance();
+    assert!(!driver.auto_advance(|| unreachable!("the closure may still wake a task after this look")));
+    driver.allow_auto_advance();
+    assert!(!driver.auto_advance(|| true));
+    assert_eq!(driver.now(), 0);
+    assert!(driver.auto_advance(|| false));
+    assert_eq!(driver.now(), 7 * MS);
+}
+
+/// The same, for a closure that ends while the driving thread is on its way into the sleep.
+#[test]
+fn a_wait_in_the_driver_moves_no_clock_while_there_is_work() {
+    let driver = Driver::new(Some(IoDriver::new(1, None).unwrap()), Some(TimeDriver::new(2, true)));
+    let time = driver.time().unwrap();
+    let (probes, _) = probes(1);
+    let _timer = Timer::new(time, 0, 7 * MS, probes[0].clone().into());
+    let wait = |is_needed| driver.try_become_poller(0).unwrap().wait(&ForeignWakes::new(), || is_needed);
+    driver.unpark();
+    assert_eq!((wait(true), time.now()), (0, 0));
+    assert_eq!((wait(false), time.now()), (0, 7 * MS));
 }
 
 #[test]
@@ -178,7 +208,7 @@ fn a_hundred_thousand_timers_fire_once_each_in_order() {
         .map(|(&deadline, probe)| Timer::new(&driver, 0, deadline, probe.clone().into()))
         .collect();
     let mut steps = 0;
-    while driver.auto_advance() {
+    while driver.auto_advance(|| false) {
         fire_due(&driver);
         steps += 1;
     }
@@ -298,7 +328,7 @@ fn a_running_clock_cannot_be_moved_and_a_multi_thread_one_not_paused() {
     assert_eq!(driver.pause(), Err(ClockError::CannotPause));
     assert_eq!(driver.resume(), Err(ClockError::NotPaused));
     assert_eq!(driver.advance(Duration::from_secs(1)), Err(ClockError::NotPaused));
-    assert!(!driver.is_paused() && !driver.auto_advance());
+    assert!(!driver.is_paused() && !driver.auto_advance(|| false));
     driver.allow_pausing();
     assert_eq!(driver.pause(), Ok(()));
     assert_eq!(driver.pause(), Err(ClockError::AlreadyPaused));

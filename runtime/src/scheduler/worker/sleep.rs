@@ -198,6 +198,10 @@ impl Worker {
     }
 
     /// Sleeps while the clock is paused. When no other work is left, the clock moves to the next timer.
+    ///
+    /// The first look at `is_needed` finds work that was queued before this worker was announced as a
+    /// sleeper. The looks of `auto_advance` and `wait` find the work of threads that inhibited the clock
+    /// until then.
     pub fn sleep_with_paused_clock(&self, is_needed: impl Fn() -> bool) {
         let shared = self.shared();
         let processor = self.processor();
@@ -209,8 +213,8 @@ impl Worker {
             shared.driver.fire_timers(foreign);
             let has_wakers = !foreign.is_empty() || self.may_call_next_waker();
             let is_idle = processor.ring.is_empty() && !has_wakers && !is_needed();
-            if is_idle && !shared.driver.auto_advance() {
-                processor.parker.park_in_driver(|| poller.wait(foreign));
+            if is_idle && !shared.driver.auto_advance(&is_needed) {
+                processor.parker.park_in_driver(|| poller.wait(foreign, &is_needed));
             }
         });
     }
