@@ -68,39 +68,45 @@ impl Source {
         })
     }
 
+    /// Takes all waiters that `ready` concerns out of the list, under one hold of the lock, and wakes them.
+    ///
+    /// Rejected: to let the lock go after each batch of wakers. Another event may move waiters meanwhile, and
+    /// the rest of the pass then misses some of them. A pass that begins anew after each batch looks at the
+    /// other waiters again and again.
     #[inline(never)]
     fn wake_waiters(&self, ready: Ready, foreign: &ForeignWakes) {
-        let mut left = usize::MAX;
-        while left > 0 {
-            let mut wakes = WakeList::new();
-            let mut waiters = self.waiters.lock();
-            // Tasks that come while the lock is released do not belong to this event. They queue at the back,
-            // and are not counted.
-            left = left.min(waiters.len());
-            while left > 0 && !wakes.is_full() {
-                left -= 1;
-                // SAFETY: `pop_front`: (1) the lock, which guards the links and the wakers, is held.
-                // `push_back`: (1) until it is unlinked, the waiter lives at its place: its future unlinks it
-                // under this lock, before it is freed; (2) it was just popped; (3) the lock is held. So the
-                // waiter is also live for the other accesses, up to the store to `is_linked`.
-                unsafe {
-                    let Some(waiter) = waiters.pop_front() else { break };
-                    if (waiter.as_ref().mask & ready).is_empty() {
-                        waiters.push_back(waiter);
-                        continue;
-                    }
-                    let waker = waiter.as_ref().waker.with_mut(|waker| (*waker).take());
-                    // Last, because the task may free the waiter from here on. Release: pairs with the load
-                    // in `leave`.
-                    waiter.as_ref().is_linked.store(false, Release);
-                    waker.into_iter().for_each(|waker| wakes.push(waker));
+        let mut wakes = WakeList::new();
+        // The wakers for which `wakes` has no room. It is mostly empty, and allocates nothing then.
+        let mut more = Vec::new();
+        let mut waiters = self.waiters.lock();
+        // A whole round, so the waiters that stay keep their order.
+        for _ in 0..waiters.len() {
+            // SAFETY: `pop_front`: (1) the lock, which guards the links and the wakers, is held.
+            // `push_back`: (1) until it is unlinked, the waiter lives at its place: its future unlinks it
+            // under this lock, before it is freed; (2) it was just popped; (3) the lock is held. So the
+            // waiter is also live for the other accesses, up to the store to `is_linked`.
+            unsafe {
+                let Some(waiter) = waiters.pop_front() else { break };
+                if (waiter.as_ref().mask & ready).is_empty() {
+                    waiters.push_back(waiter);
+                    continue;
+                }
+                let waker = waiter.as_ref().waker.with_mut(|waker| (*waker).take());
+                // Last, because the task may free the waiter from here on. Release: pairs with the load
+                // in `leave`.
+                waiter.as_ref().is_linked.store(false, Release);
+                match waker {
+                    Some(waker) if wakes.is_full() => more.push(waker),
+                    Some(waker) => wakes.push(waker),
+                    None => {}
                 }
             }
-            if waiters.is_empty() {
-                self.readiness.retract_waiters();
-            }
-            drop(waiters);
-            wakes.drain(|waker| foreign.wake(waker));
         }
+        if waiters.is_empty() {
+            self.readiness.retract_waiters();
+        }
+        drop(waiters);
+        wakes.drain(|waker| foreign.wake(waker));
+        more.into_iter().for_each(|waker| foreign.wake(waker));
     }
 }

@@ -18,6 +18,7 @@ use super::*;
 
 mod alarm;
 mod nonblocking;
+mod waiters;
 
 const DEADLINE: Duration = Duration::from_secs(10);
 
@@ -314,33 +315,6 @@ fn a_waker_that_panics_when_cloned_leaves_the_slot_usable() {
     dispatch(&source, Ready::READABLE);
     assert_eq!(counter.count(), 2);
     source.detach();
-}
-
-#[test]
-fn every_waiter_in_the_list_is_woken_once_and_only_those_concerned() {
-    let source = super::Arc::new(Source::new(0, Ready::EMPTY));
-    let (readers, reader) = Counter::new();
-    let (writers, writer) = Counter::new();
-    // More than one batch, with both kinds mixed.
-    let mut waits: Vec<_> = (0..100)
-        .map(|i| {
-            let (mask, waker) =
-                if i % 3 == 0 { (Ready::WRITABLE, &writer) } else { (Ready::READABLE, &reader) };
-            let mut wait = Box::pin(source.ready(mask));
-            assert!(wait.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
-            wait
-        })
-        .collect();
-    drop(waits.swap_remove(7));
-    dispatch(&source, Ready::READABLE);
-    dispatch(&source, Ready::READABLE);
-    assert_eq!((readers.count(), writers.count()), (65, 0));
-    dispatch(&source, Ready::WRITABLE);
-    assert_eq!((readers.count(), writers.count()), (65, 34));
-    for mut wait in waits {
-        assert!(wait.as_mut().poll(&mut Context::from_waker(&reader)).is_ready());
-    }
-    assert_eq!((Arc::strong_count(&readers), Arc::strong_count(&writers)), (2, 2));
 }
 
 /// The address of a source stays valid while an event in the poller's buffer names it. This holds although
