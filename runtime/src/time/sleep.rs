@@ -24,8 +24,8 @@ use super::Instant;
 /// `duration` counts from this call, not from the first poll, and is a lower bound. It is rounded up to
 /// eighths of a millisecond, or to whole milliseconds once the clock has been [paused](super::pause). If
 /// thousands of timers a second are due, several share a wake of their thread, up to 0.3 milliseconds later.
-/// A zero `duration` is over at the first poll. A `duration` that is too long for an [`Instant`], such as
-/// [`Duration::MAX`], counts as thirty years.
+/// A zero `duration` is over at the first poll. A `duration` that ends more than 584 years after the runtime
+/// began, such as [`Duration::MAX`], counts as thirty years.
 ///
 /// A `duration` that has passed before the first poll is over at once, or at the runtime's next look at its
 /// timers, which does not wait for anything. For work at regular intervals use
@@ -129,8 +129,8 @@ pin_project! {
     }
 }
 
-/// The time as which a duration counts that is too long for an instant. As in Tokio, a paused clock can jump
-/// over it.
+/// The time as which a duration counts that is too long for an instant or a deadline. As in Tokio, a paused
+/// clock can jump over it.
 const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 /// A deadline, in the unit in which it was given.
@@ -179,9 +179,10 @@ impl Sleep {
     #[track_caller]
     fn at_end_of(duration: Duration, what: &str) -> Sleep {
         let handle = Handle::current_for(what);
-        handle.time_driver(what);
+        let driver = handle.time_driver(what);
         let now = Instant::now();
-        let deadline = now.checked_add(duration).unwrap_or_else(|| now + FAR);
+        let is_counted = |end: &Instant| driver.deadline_at(end.into_std()) != Deadline::MAX;
+        let deadline = now.checked_add(duration).filter(is_counted).unwrap_or_else(|| now + FAR);
         Sleep::new(handle, When::At(deadline), Look::Now)
     }
 
