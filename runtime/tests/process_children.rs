@@ -238,6 +238,17 @@ fn a_wait_goes_on_in_another_runtime_while_the_first_is_idle() {
 }
 
 #[test]
+fn a_wait_stays_with_its_runtime_while_an_idle_one_is_current() {
+    let build = || runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (running, idle) = (build(), build());
+    running.block_on(async {
+        let mut child = Command::new("sleep").arg("0.1").spawn().unwrap();
+        let _entered = idle.enter();
+        assert!(child.wait().await.unwrap().success());
+    });
+}
+
+#[test]
 fn a_wait_goes_on_in_another_runtime() {
     let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut child = runtime.block_on(async {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use runtime::parallel::{join, scope};
+use runtime::parallel::{ThreadPoolBuilder, join, scope};
 use support::{Gate, KINDS, builder, until, watchdog};
 
 fn thread_name() -> String {
@@ -211,4 +211,20 @@ fn parallel_calls_in_the_start_hook_wait_for_no_worker() {
         drop(runtime);
         assert!(calls.load(SeqCst) >= 3 * workers);
     }
+}
+
+/// The threads of another pool are there for its jobs, also while the body waits for them.
+#[test]
+fn a_scope_of_another_pool_in_the_start_hook_uses_that_pool() {
+    let _watchdog = watchdog();
+    let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    let hook = move || {
+        pool.in_place_scope(|scope| {
+            let (send, receive) = std::sync::mpsc::channel();
+            scope.spawn(move |_| send.send(()).unwrap());
+            receive.recv().unwrap();
+        });
+    };
+    let runtime = builder(2).on_thread_start(hook).build().unwrap();
+    runtime.block_on(runtime.spawn(async {})).unwrap();
 }

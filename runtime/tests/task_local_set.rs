@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc;
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::thread::{self, ThreadId};
 use std::time::Duration;
 
@@ -1003,4 +1003,33 @@ fn a_local_runtime_that_ends_drops_its_tasks_inside_of_it() {
         }
         assert_eq!(asked.get(), 3 * (round + 1));
     }
+}
+
+/// `Waker::will_wake` may say no for a clone of the same waker.
+#[test]
+fn calls_sleep_with_a_waker_whose_clones_are_not_told_to_be_equal() {
+    static VTABLE: RawWakerVTable = RawWakerVTable::new(
+        // SAFETY: the data is a box of the function below.
+        |data| unsafe { boxed((*data.cast::<Arc<Bell>>()).clone()) },
+        // SAFETY: as above, and the waker is used up.
+        |data| unsafe { Box::from_raw(data.cast_mut().cast::<Arc<Bell>>()).wake_by_ref() },
+        // SAFETY: as above.
+        |data| unsafe { (*data.cast::<Arc<Bell>>()).wake_by_ref() },
+        // SAFETY: as above, and the waker is used up.
+        |data| drop(unsafe { Box::from_raw(data.cast_mut().cast::<Arc<Bell>>()) }),
+    );
+    fn boxed(bell: Arc<Bell>) -> RawWaker {
+        RawWaker::new(Box::into_raw(Box::new(bell)).cast_const().cast(), &VTABLE)
+    }
+    let (set, bell) = (LocalSet::new(), Arc::<Bell>::default());
+    // SAFETY: each clone is a box of its own.
+    let waker = unsafe { Waker::from_raw(boxed(bell.clone())) };
+    let mut cx = Context::from_waker(&waker);
+    let mut calls = [0, 1].map(|_| Box::pin(set.run_until(pending::<()>())));
+    for _ in 0..2 {
+        calls.iter_mut().for_each(|call| assert!(call.as_mut().poll(&mut cx).is_pending()));
+    }
+    let rings = bell.rings();
+    calls.iter_mut().for_each(|call| assert!(call.as_mut().poll(&mut cx).is_pending()));
+    assert_eq!(bell.rings(), rings, "nothing is left to do");
 }

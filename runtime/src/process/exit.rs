@@ -27,9 +27,9 @@
 //!
 //! # Another runtime
 //! A `Child` may outlive the runtime that watched it. A wait that finds that runtime shut down watches the
-//! child with the current runtime from then on. So does a wait that finds another `current_thread` runtime
-//! current, because the first one may be idle: its driver runs only while a thread is in its `block_on`. A
-//! runtime with workers drives itself, so it goes on watching.
+//! child with the current runtime from then on. So does a wait in another runtime than the `current_thread`
+//! runtime that watches the child, because the first one may be idle: its driver runs only while a thread is
+//! in its `block_on`. A runtime with workers drives itself, so it goes on watching.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -39,6 +39,7 @@ use std::task::{Context, Poll, ready};
 use crate::Handle;
 use crate::driver::io::{Direction, Interest, is_shut_down_error, shut_down_error};
 use crate::io::registered::{Fd, Registered, WatchMode};
+use crate::scheduler::context;
 use crate::signal::unix::{Signal, SignalKind, signal};
 
 /// The pidfd is watched as the end of a pipe. After the exit it counts as closed. If [`Notice::poll`] then
@@ -160,9 +161,17 @@ impl Process {
     fn may_be_idle_elsewhere(&self) -> bool {
         self.notice.handle().is_some_and(|watcher| {
             watcher.shared().is_current_thread()
-                && current_with_io().is_some_and(|current| current.id() != watcher.id())
+                && current_with_io()
+                    .is_some_and(|current| current.id() != watcher.id() && is_driven(&current))
         })
     }
+}
+
+/// Whether `runtime` has workers, or this thread drives it. A `current_thread` runtime may also be current by a
+/// guard, and idle.
+fn is_driven(runtime: &Handle) -> bool {
+    !runtime.shared().is_current_thread()
+        || context::with_worker_of(runtime.shared_ptr(), |worker| worker.is_some())
 }
 
 /// The current runtime, if it has I/O.

@@ -309,6 +309,10 @@ impl LocalSet {
         // The wait clones a waker and drops one. That is foreign code, which may wake a task of this set.
         // SAFETY: (1) as above. (2) This is a poll of `call`, or of the set.
         let is_repeated = || unsafe { !self.shared().wait(cx.waker(), call) || self.shared().has_queued() };
+        if has_more {
+            // SAFETY: (1) and (2) as above.
+            unsafe { self.shared().note_busy(call) };
+        }
         if !is_over && (has_more || is_repeated()) {
             cx.waker().wake_by_ref();
         }

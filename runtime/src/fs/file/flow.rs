@@ -147,7 +147,7 @@ impl Flow {
                 let mut file = file;
                 let moved = file.stream_position().and_then(|from| {
                     let to = file.seek(SeekFrom::Current(-ahead))?;
-                    Ok(from.checked_sub(to) == Some(ahead.unsigned_abs()))
+                    Ok(from != to)
                 });
                 match moved {
                     Err(error) if error.kind() == ErrorKind::NotSeekable => return Ok(()),

@@ -164,8 +164,9 @@ impl<'scope> Base<'scope> {
                 is_counted.then(|| (pool, Stay { _end: JobEnd::new(pool), _hold: hold }))
             }
         };
-        // In a part that runs alone, this thread may be one of the pool that hides its job processor.
-        let pool = pool.filter(|_| !is_solitary());
+        // A part that runs alone hides the job processor of this thread. Nobody else may run its jobs.
+        let is_hidden = |pool| is_solitary() && context::with_worker_of(pool, |worker| worker.is_some());
+        let pool = pool.filter(|&pool| !is_hidden(pool));
         let stay = pool.and_then(|pool| stay_in(pool).or_else(|| global_pool().and_then(stay_in)));
         let (pool, stay) = stay.unzip();
         (Self::new(pool, processor), stay)

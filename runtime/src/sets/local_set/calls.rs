@@ -66,6 +66,11 @@ impl Calls {
         self.len() > 1 && !self.call(number).waker.as_ref().is_some_and(|kept| kept.will_wake(waker))
     }
 
+    /// Whether a call that is not the only one keeps no waker.
+    pub(super) fn lacks_waker(&self, number: usize) -> bool {
+        self.len() > 1 && self.call(number).waker.is_none()
+    }
+
     /// Keeps a call's waker. Returns the older one.
     pub(super) fn keep(&mut self, number: usize, waker: Waker) -> Option<Waker> {
         let call = self.calls[number].as_mut().expect("the call goes on");

@@ -28,16 +28,15 @@
 //! one wakes it when it begins.
 //!
 //! *If `last` is a call, its waker is in the inbox, or it is about to be polled. If it is none, each call is
-//! about to be polled.* A call writes `last` just before it leaves its waker. Leaving it runs foreign code.
-//! If that code had another call polled, or begun, the call sets `last` to none, or has no waker kept, and
-//! has itself polled again.
+//! about to be polled.* A call writes `last` when it has itself woken for tasks that are left, and just before
+//! it leaves its waker. Leaving it runs foreign code. If that code had another call polled, or begun, the call
+//! sets `last` to none, or has no waker kept, and has itself polled again.
 //!
-//! A call that ends looks whether the tasks may rely on another one. If it was `last`, the inbox may have its
-//! waker, which leads nowhere. If tasks are queued, it may have had itself woken for them. Then it takes all
-//! kept wakers out and wakes them, and the call that is polled last leaves its waker in the inbox. One waker
-//! is not enough: its task may have stopped to poll the call, as a `select!` does with the branch that has
-//! lost. Otherwise no wake is needed, so calls that end one after the other do not wake all the rest each
-//! time.
+//! A call that was `last` and ends leaves a waker in the inbox that leads nowhere, or has been woken for
+//! tasks. So it takes all kept wakers out and wakes them, and the call that is polled last leaves its waker in
+//! the inbox. One waker is not enough: its task may have stopped to poll the call, as a `select!` does with
+//! the branch that has lost. Any other call that ends wakes `last` if tasks are queued, because its own last
+//! poll may have queued them. So calls that end one after the other do not wake all the rest each time.
 //!
 //! Rejected: a waker in the inbox that wakes all calls. It would also cover a `last` that its task neglects
 //! for long, but each wake by another thread would poll every call.
@@ -275,8 +274,8 @@ impl LocalScheduler {
     /// # Safety
     /// 1. The caller is the owner. 2. It is in a poll of call `call`, or of the set itself.
     pub unsafe fn wait(&self, waker: &Waker, call: Option<usize>) -> bool {
-        // SAFETY: (1). (2) The closures write numbers, and compare the addresses of wakers. The inbox, which
-        // runs foreign code, is used between them.
+        // SAFETY: (1). (2) The closures write and compare numbers. The inbox, which runs foreign code, is used
+        // between them.
         unsafe {
             self.with_own(|own| own.calls.set_last(call));
             let is_waiting = self.inbox.wait(waker);
@@ -285,10 +284,19 @@ impl LocalScheduler {
                 if !is_last {
                     own.calls.set_last(None);
                 }
-                !is_last || call.is_some_and(|number| own.calls.must_keep(number, waker))
+                !is_last || call.is_some_and(|number| own.calls.lacks_waker(number))
             });
             is_waiting && !is_disturbed
         }
+    }
+
+    /// Notes that call `call`, or the set itself, has itself woken for tasks that are left.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner. 2. It is in a poll of that call, or of the set.
+    pub unsafe fn note_busy(&self, call: Option<usize>) {
+        // SAFETY: (1). (2) The closure writes a number.
+        unsafe { self.with_own(|own| own.calls.set_last(call)) }
     }
 
     /// Wakes the task that waits in [`wait`](Self::wait), if there is one.
@@ -344,14 +352,19 @@ impl LocalScheduler {
     /// 1. The caller is the owner. 2. `number` is of `begin_call`, and was not given here since.
     pub unsafe fn end_call(&self, number: usize) {
         // SAFETY: (1). (2) The closure takes wakers out, and neither wakes nor drops them.
-        let (ended, others) = unsafe {
-            let has_queued = self.has_queued();
+        let (ended, others, has_last) = unsafe {
             self.with_own(|own| {
                 let ended = own.calls.end(number);
-                let must_wake = has_queued || own.calls.last().is_none();
-                (ended, if must_wake { own.calls.take_kept() } else { Vec::new() })
+                let has_last = own.calls.last().is_some();
+                (ended, if has_last { Vec::new() } else { own.calls.take_kept() }, has_last)
             })
         };
+        // SAFETY: `has_queued`: (1). `notify`: (1) `self` is valid. The caller's set keeps it during the wake.
+        unsafe {
+            if has_last && self.has_queued() {
+                run_quietly(|| Self::notify(self.into()));
+            }
+        }
         drop_quietly(ended);
         for waker in others {
             run_quietly(|| waker.wake());
