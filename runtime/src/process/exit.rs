@@ -39,7 +39,6 @@ use std::task::{Context, Poll, ready};
 use crate::Handle;
 use crate::driver::io::{Direction, Interest, is_shut_down_error, shut_down_error};
 use crate::io::registered::{Fd, Registered, WatchMode};
-use crate::scheduler::context;
 use crate::signal::unix::{Signal, SignalKind, signal};
 
 /// The pidfd is watched as the end of a pipe. After the exit it counts as closed. If [`Notice::poll`] then
@@ -162,16 +161,9 @@ impl Process {
         self.notice.handle().is_some_and(|watcher| {
             watcher.shared().is_current_thread()
                 && current_with_io()
-                    .is_some_and(|current| current.id() != watcher.id() && is_driven(&current))
+                    .is_some_and(|current| current.id() != watcher.id() && current.is_driven())
         })
     }
-}
-
-/// Whether `runtime` has workers, or this thread drives it. A `current_thread` runtime may also be current by a
-/// guard, and idle.
-fn is_driven(runtime: &Handle) -> bool {
-    !runtime.shared().is_current_thread()
-        || context::with_worker_of(runtime.shared_ptr(), |worker| worker.is_some())
 }
 
 /// The current runtime, if it has I/O.

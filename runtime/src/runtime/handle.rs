@@ -71,6 +71,12 @@ impl Handle {
         self.reference.shared_ptr()
     }
 
+    /// Whether the runtime has workers, or this thread drives it. Another thread may drive it all the same.
+    pub(crate) fn is_driven(&self) -> bool {
+        !self.shared().is_current_thread()
+            || context::with_worker_of(self.shared_ptr(), |worker| worker.is_some())
+    }
+
     /// Returns the current runtime's handle, without a reference of its own.
     ///
     /// # Safety
