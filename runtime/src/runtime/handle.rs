@@ -72,6 +72,7 @@ impl Handle {
     }
 
     /// Whether the runtime has workers, or this thread drives it. Another thread may drive it all the same.
+    #[cfg(feature = "process")]
     pub(crate) fn is_driven(&self) -> bool {
         !self.shared().is_current_thread()
             || context::with_worker_of(self.shared_ptr(), |worker| worker.is_some())
