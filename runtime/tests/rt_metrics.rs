@@ -2,9 +2,12 @@
 
 mod support;
 
+use std::sync::mpsc;
 use std::time::Duration;
 
+use runtime::Builder;
 use runtime::runtime::{RuntimeFlavor, RuntimeMetrics};
+use runtime::task::block_in_place;
 use support::{KINDS, build, builder, until, watchdog};
 
 /// Everything that only counts up.
@@ -207,4 +210,29 @@ fn an_idle_runtime_stops_counting() {
             before == counters(&metrics)
         });
     }
+}
+
+#[test]
+fn counts_outlive_the_spare_workers_that_made_them() {
+    let _watchdog = watchdog();
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_keep_alive(Duration::from_millis(1))
+        .build()
+        .unwrap();
+    let ((begin, begun), (end, ended)) = (mpsc::channel(), mpsc::channel::<()>());
+    let blocks = runtime.spawn(async move {
+        block_in_place(|| {
+            begin.send(()).unwrap();
+            _ = ended.recv();
+        });
+    });
+    begun.recv().unwrap();
+    (0..10).for_each(|_| runtime.block_on(runtime.spawn(async {})).unwrap());
+    drop(end);
+    runtime.block_on(blocks).unwrap();
+    let metrics = runtime.metrics();
+    until("the spare worker has ended", || metrics.num_spare_workers() == 0);
+    until("no task is left", || metrics.num_alive_tasks() == 0);
+    assert_eq!((metrics.spawned_tasks_count(), metrics.num_alive_tasks()), (11, 0));
 }

@@ -30,7 +30,7 @@ impl Stall {
         Self { worker, is_spare, id, spawned_at, held_for }
     }
 
-    /// Returns the index of the worker. The indices of spare workers begin at the number of workers.
+    /// Returns the index of the worker. That of a spare worker is not below the number of workers.
     pub fn worker(&self) -> usize {
         self.worker
     }

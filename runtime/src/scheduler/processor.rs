@@ -323,6 +323,11 @@ impl Processors {
         self.permanent.len() + self.external.load(Relaxed) + self.spare.load(Relaxed)
     }
 
+    /// All processors that were made, also those whose spare worker has ended.
+    pub fn made(&self) -> impl Iterator<Item = &Processor> {
+        self.permanent.iter().chain(self.others.iter().filter_map(|other| other.get().map(|other| &**other)))
+    }
+
     /// The processors that may hold work.
     pub fn iter(&self) -> impl Iterator<Item = &Processor> {
         self.indices().map(|index| self.get(index))

@@ -58,7 +58,7 @@ impl RuntimeMetrics {
     /// ```
     pub fn num_alive_tasks(&self) -> usize {
         let shared = self.reference.shared();
-        let on_workers: u64 = shared.processors.iter().map(|processor| processor.metrics.ended.get()).sum();
+        let on_workers: u64 = shared.processors.made().map(|processor| processor.metrics.ended.get()).sum();
         let ended = on_workers + shared.ended_elsewhere.load(Relaxed);
         // Read after `ended`, so at least as large.
         self.spawned_tasks_count().saturating_sub(ended) as usize
@@ -89,7 +89,7 @@ impl RuntimeMetrics {
     /// ```
     pub fn spawned_tasks_count(&self) -> u64 {
         let shared = self.reference.shared();
-        let on_workers: u64 = shared.processors.iter().map(|processor| processor.metrics.spawned.get()).sum();
+        let on_workers: u64 = shared.processors.made().map(|processor| processor.metrics.spawned.get()).sum();
         on_workers + shared.injector.newborns() + shared.refused_elsewhere.load(Relaxed)
     }
 
@@ -312,7 +312,7 @@ impl RuntimeMetrics {
     /// ```
     pub fn computation_yield_count(&self) -> u64 {
         let shared = self.reference.shared();
-        shared.processors.iter().map(|processor| processor.metrics.yields.get()).sum()
+        shared.processors.made().map(|processor| processor.metrics.yields.get()).sum()
     }
 
     /// Returns the lines of the program that mark blocking calls
@@ -331,7 +331,7 @@ impl RuntimeMetrics {
     /// ```
     pub fn blocking_sites(&self) -> Vec<BlockingSite> {
         let mut sites: Vec<BlockingSite> = Vec::new();
-        let processors = self.reference.shared().processors.iter();
+        let processors = self.reference.shared().processors.made();
         for (location, site) in processors.flat_map(|processor| processor.call_sites.iter()) {
             let (calls, relieved) = (site.calls.get(), site.compensated.get());
             match sites.iter_mut().find(|other| other.location == location) {

@@ -222,6 +222,7 @@ impl Worker {
         if self.is_permanent() || self.holds_work() || !shared.begin_rest(self.index()) {
             return false;
         }
+        self.end_slices();
         self.processor().polling.clear();
         shared.void_marks_of(self.index());
         self.stop_searching_if_so();

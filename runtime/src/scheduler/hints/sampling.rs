@@ -16,6 +16,13 @@
 //! early in three cases: a job is posted, a worker is about to block, or all others have fallen asleep
 //! ([`Samplers`]).
 //!
+//! *The sampler looks later.* A push may rely on a searcher that then sleeps beside the sampler and looks at no
+//! tasks. It asks for the sampler behind its SleepFence (`sleep/idle.rs`), which comes after PushFence. The
+//! sampler's end is a write before its own next SleepFence. If the sleeper does not see it, that fence is later
+//! than the sleeper's, so the sampler's SleepLook sees PushTask. If the sampler, too, sleeps beside another
+//! one, the same holds for that one. A sleeper that had asked before its fence could rely on a sampler that
+//! has slept since.
+//!
 //! **Which workers are quick** follows from the numbers of their polls, spawns and pushes: by how much these
 //! have moved since this worker last looked, and in what time. That time includes all sleep of both workers,
 //! so the estimate errs towards slow. Only a worker that was among quick workers when it fell asleep first

@@ -59,7 +59,7 @@ impl Worker {
         if self.samples() {
             return false;
         }
-        let is_beside_sampler = self.sleeps_beside_sampler();
+        let would_sample = self.would_sample();
         if role != Role::Full {
             self.leave_rest_to_others();
         }
@@ -76,7 +76,7 @@ impl Worker {
         self.is_searching.set(false);
         // The role is asked for again, behind SleepFence. A thread that widens the role of a spare worker
         // fetches a worker afterwards.
-        let sleeps = !self.has_work(self.ask_role(), is_beside_sampler);
+        let sleeps = !self.has_work(self.ask_role(), would_sample);
         if sleeps {
             shared.samplers.wake_if_alone(shared);
             self.sleep();
@@ -109,10 +109,11 @@ impl Worker {
         self.run_unpark_hook();
     }
 
-    /// SleepLook of `idle.rs`. `leaves_tasks`: another thread is about to look at the tasks; see
-    /// `hints/sampling.rs`.
-    fn has_work(&self, role: Role, leaves_tasks: bool) -> bool {
+    /// SleepLook of `idle.rs`. `would_sample`: this worker leaves tasks to the one that samples, if there is
+    /// one now, behind SleepFence; see *The sampler looks later* in `hints/sampling.rs`.
+    fn has_work(&self, role: Role, would_sample: bool) -> bool {
         let shared = self.shared();
+        let leaves_tasks = would_sample && shared.samplers.sampler().is_some();
         // For `lifecycle.rs`: the worker has to wind down, or to cancel the tasks of another table.
         let is_ending = || shared.lifecycle.has_begun() && self.seen_lent.get() != Some(shared.away.lent());
         !leaves_tasks && shared.has_tasks_for(role)
@@ -291,12 +292,11 @@ impl Worker {
         true
     }
 
-    /// Whether this worker leaves waiting tasks to the awake workers, and sleeps.
-    pub(in crate::scheduler) fn sleeps_beside_sampler(&self) -> bool {
-        let shared = self.shared();
-        let would_sample = self.is_permanent() && self.sampling.would_sample(shared);
+    /// Whether this worker leaves waiting tasks to the worker that samples, and sleeps.
+    fn would_sample(&self) -> bool {
+        let would_sample = self.is_permanent() && self.sampling.would_sample(self.shared());
         self.sampling.reset();
-        would_sample && shared.samplers.sampler().is_some()
+        would_sample
     }
 }
 

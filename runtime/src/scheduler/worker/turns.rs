@@ -263,7 +263,7 @@ impl Worker {
     }
 
     /// This worker is back from a computation; see `hints/slices.rs`.
-    pub(super) fn end_slices(&self) {
+    pub(in crate::scheduler) fn end_slices(&self) {
         if let Some(job_processor) = self.job_processor() {
             job_processor.end_slices(|| self.shared().splits.now());
         }

@@ -140,9 +140,10 @@
 //!   all others block as well, spare workers are called for them, once this has lasted for [`LONG_LOOKS`].
 //! - *Work that was there.* A blocked worker has given away the work in its queues before it blocked, and
 //!   nothing comes into them meanwhile. But the worker that sleeps may be a spare one that only serves. It
-//!   may not run that work as long as the blocked worker is not counted. So `RestLooks` looks for visible
-//!   work. Work that was visible before `RestLooks` keeps the monitor awake, and the monitor counts the
-//!   worker (`Relieve`). Work that became visible later was pushed, and is the case above.
+//!   may not run that work as long as the blocked worker is not counted. Or a wake was lost, although it
+//!   should not be (`Net`). So `RestLooks` looks for visible work. Work that was visible before `RestLooks`
+//!   keeps the monitor awake, and the monitor counts the worker (`Relieve`), or makes up for the wake. Work
+//!   that became visible later was pushed, and is the case above.
 //! - *Events.* The poller sleeps, or it blocks and waits for a latch there, or looks at a split point. In the
 //!   last two cases it does `AwakeFence` and `AwakeWakes` when it leaves the driver. If no worker is the
 //!   poller, a sleeper is woken, and finds the driver free.

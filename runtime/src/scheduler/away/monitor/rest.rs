@@ -49,14 +49,15 @@ pub(super) fn is_blocked(processor: &Processor) -> bool {
     processor.blocked_state.is_blocked_in_order() || processor.marks.fetch_add(0, AcqRel) > 0
 }
 
-/// `RestLooks`: whether the sleeping workers see to everything while the others block.
+/// `RestLooks`: whether no work is left, and the sleeping workers see to everything while the others block.
 fn do_others_see_to_all(state: &Shared) -> bool {
+    // If all sleep, a wake was lost, and `Net` needs the monitor.
+    if state.has_visible_tasks() || state.has_jobs_for(None, Role::Full) {
+        return false;
+    }
     let mut blocked = blocked(state).peekable();
     if blocked.peek().is_none() {
         return !state.has_no_poller();
-    }
-    if state.has_visible_tasks() || state.has_jobs_for(None, Role::Full) {
-        return false;
     }
     let driver = &state.driver;
     if let Some(time) = driver.time() {

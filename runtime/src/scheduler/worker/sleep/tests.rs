@@ -99,6 +99,8 @@ fn a_worker_looks_at_what_its_role_may_take() {
     assert!(!worker.has_work(Role::Full, false) && !spare.has_work(Role::Serves, false));
     runtime.spawn();
     assert!(worker.has_work(Role::Full, false) && spare.has_work(Role::Serves, false));
+    assert!(worker.has_work(Role::Full, true), "nobody samples now");
+    assert!(runtime.samplers.begin(1));
     assert!(!worker.has_work(Role::Full, true), "another one takes it");
     assert!(worker.own_queues().push_next(runtime.injector.pop_task().unwrap()).is_none());
     let task = worker.own_queues().pop_next().unwrap();

@@ -50,6 +50,17 @@ fn it_rests_only_while_all_workers_sleep_or_block() {
     assert!(!runtime.monitor.is_resting.load(Relaxed), "it is up again");
 }
 
+/// A wake was lost, and `Net` makes up for it.
+#[test]
+fn it_does_not_rest_while_all_sleep_beside_a_task() {
+    let runtime = two_workers(None);
+    runtime.spawn();
+    (0..2).for_each(|index| runtime.idle.announce_sleep(index, false));
+    assert!(all_asleep(&runtime) && !would_rest(&runtime));
+    runtime.injector.pop_task().unwrap().cancel();
+    assert!(would_rest(&runtime));
+}
+
 #[test]
 fn it_does_not_rest_while_wakers_wait_or_after_the_end() {
     let runtime = two_workers(None);
