@@ -56,8 +56,10 @@ fn hooks_tell_of_a_task_from_its_spawn_to_its_end() {
             ready.await.unwrap();
             yields.await.unwrap();
             assert!(panics.await.unwrap_err().is_panic());
-            ids.push(nested.await.unwrap());
-            while journal.lock()[&waits.id()] != "sba" {
+            let detached = nested.await.unwrap();
+            ids.push(detached);
+            let has_seen = |id, what| journal.lock()[&id] == what;
+            while !has_seen(waits.id(), "sba") || !has_seen(detached, "sbta") {
                 yield_now().await;
             }
             waits.abort();
