@@ -5,9 +5,9 @@ mod support;
 
 use std::cell::Cell;
 use std::collections::HashSet;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -20,6 +20,12 @@ use support::{build, until, watchdog};
 /// Whether the runtime of `handle` is the current one.
 fn is_current(handle: &Handle) -> bool {
     Handle::try_current().is_ok_and(|current| current.id() == handle.id())
+}
+
+/// A runtime that lives for ever.
+fn other() -> &'static Runtime {
+    static OTHER: OnceLock<Runtime> = OnceLock::new();
+    OTHER.get_or_init(|| build(1))
 }
 
 /// A runtime without workers, whose hook owns `value`.
@@ -112,7 +118,7 @@ fn a_guard_may_be_left_on_the_thread_of_a_spare_worker() {
         static GUARD: Cell<Option<EnterGuard<'static>>> = const { Cell::new(None) };
     }
     let _watchdog = watchdog();
-    let other: &'static Runtime = Box::leak(Box::new(build(1)));
+    let other = other();
     let runtime = Builder::new_multi_thread()
         .worker_threads(1)
         .thread_keep_alive(Duration::ZERO)
@@ -143,7 +149,7 @@ fn a_region_that_holds_its_own_runtime_is_freed_with_the_worker() {
         static GUARD: Cell<Option<EnterGuard<'static>>> = const { Cell::new(None) };
     }
     let _watchdog = watchdog();
-    let other: &'static Runtime = Box::leak(Box::new(build(1)));
+    let other = other();
     let token = Arc::new(());
     for _ in 0..5 {
         let owned = token.clone();
@@ -167,7 +173,7 @@ fn a_guard_of_the_start_handler_lasts_until_the_exit_handler() {
         static GUARD: Cell<Option<EnterGuard<'static>>> = const { Cell::new(None) };
     }
     let _watchdog = watchdog();
-    let other: &'static Runtime = Box::leak(Box::new(build(1)));
+    let other = other();
     let (results, seen) = std::sync::mpsc::channel();
     let check = move |_| {
         scope(|scope| scope.spawn(|_| results.send(is_current(other.handle())).unwrap()));
