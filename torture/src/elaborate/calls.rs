@@ -290,8 +290,7 @@ impl Maker<'_> {
         let pool = self.pool_of(&around);
         let (sent, mut needs) = self.fork(&around);
         needs |= self.on_top(&sent);
-        // As for a scope in place: on a thread outside, its jobs are injected.
-        needs |= Set::of(pool, Of::Root) | Set::of(pool, Of::Help);
+        needs |= self.injected(ctx, pool);
         let job = Ctx { stealable: true, no_close: true, pure: true, ..sent };
         let (first, rest) = Self::first_and_rest(at);
         let (one, more) = if first.is_empty() { self.call_leaf(at, &job) } else { self.calls(first, &job) };
@@ -405,8 +404,7 @@ impl Maker<'_> {
         if in_place {
             inner.no_close = true;
             job.no_close = true;
-            // On a thread outside, the jobs of the scope are injected jobs.
-            needs |= Set::of(pool, Of::Root) | Set::of(pool, Of::Help);
+            needs |= self.injected(ctx, pool);
         }
         let mut kids = at.kids();
         let (mut jobs, mut body) = (Vec::new(), None);

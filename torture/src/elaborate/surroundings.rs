@@ -267,6 +267,17 @@ impl Maker<'_> {
         !ctx.certain && self.pools[pool].is_runtime()
     }
 
+    /// What the jobs of a scope in place need. On a thread outside, they are injected jobs of `pool`, or of the
+    /// process-wide pool if `pool` is a runtime that may have ended (R23).
+    pub(super) fn injected(&self, ctx: &Ctx, pool: PoolId) -> Set {
+        let of = |pool| Set::of(pool, Of::Root) | Set::of(pool, Of::Help);
+        if !self.may_have_ended(ctx, pool) {
+            return of(pool);
+        }
+        self.note_use(GLOBAL);
+        of(pool) | of(GLOBAL)
+    }
+
     /// As [`sent`](Self::sent). If the caller is a job, it may be on top of another's frames, which wait for
     /// a thread of `pool`, too.
     pub(super) fn send(&mut self, at: At, ctx: &Ctx, pool: PoolId) -> (Ctx, Set) {
