@@ -156,7 +156,8 @@ where
     if let Some(processor) = processor {
         cancel::split_point(processor);
     }
-    // A part that runs alone hides the job processor of this thread. Nobody else may run its part.
+    // A part that runs alone hides the job processor of this thread, and only this thread may run what is
+    // queued for that job processor.
     let is_hidden = enter::is_solitary() && context::with_worker_of(shared, |worker| worker.is_some());
     let threads = state.config.workers;
     if is_hidden || !state.try_begin_many(threads) {

@@ -164,7 +164,8 @@ impl<'scope> Base<'scope> {
                 is_counted.then(|| (pool, Stay { _end: JobEnd::new(pool), _hold: hold }))
             }
         };
-        // A part that runs alone hides the job processor of this thread. Nobody else may run its jobs.
+        // A part that runs alone hides the job processor of this thread, which may be the pool's only worker
+        // that is free.
         let is_hidden = |pool| is_solitary() && context::with_worker_of(pool, |worker| worker.is_some());
         let pool = pool.filter(|&pool| !is_hidden(pool));
         let stay = pool.and_then(|pool| stay_in(pool).or_else(|| global_pool().and_then(stay_in)));
