@@ -86,7 +86,8 @@
 //! - R34 The destructor of a task may block as a poll may (R1). It may need a lock that a poll holds in a
 //!   blocking call. It may wait for the end of another task if it announces the wait, because no task waits
 //!   for a thread that cancels another (`lifecycle.rs`). This needs no spare worker. If it does not announce
-//!   the wait, the other task may be in the table of its own worker. On a `current_thread` runtime it may
+//!   the wait, the other task may be in the table of its own worker. Nor may a worker block without a word for
+//!   what workers of its runtime do, if few spare workers come: the others may all be in destructors. On a `current_thread` runtime it may
 //!   wait in a `block_on` of that runtime, but only for a destructor that waits for none, because all of them
 //!   run on one stack. A poll, a closure of a `join` in it, and a thread of a pool may wait in the same way
 //!   once the shutdown has begun, or before, if the shutdown waits for nothing. It may hold a lock meanwhile,
@@ -258,6 +259,11 @@ impl Set {
     /// What is here and not there.
     pub fn without(self, other: Set) -> Set {
         Set(self.0 & !other.0)
+    }
+
+    /// What is in both.
+    pub fn common(self, other: Set) -> Set {
+        Set(self.0 & other.0)
     }
 
     /// Whether the two have something in common.

@@ -152,6 +152,7 @@ impl Maker<'_> {
                 let enter = (a % 2 == 0).then(|| ctx.runtimes.last().copied()).flatten();
                 let inner = Self::fresh(ctx, Place::Outside, enter);
                 let (body, needs) = self.call_body(at, &inner);
+                self.blocks_silently(at, ctx, needs);
                 self.wait(at, ctx, self.blocked(ctx), needs);
                 Some((CallOp::Thread { enter, body: Arc::new(body) }, needs))
             }
@@ -243,6 +244,7 @@ impl Maker<'_> {
                 };
                 let bytes = if self.on(Kind::Tcp) && at.c() % 2 == 0 { 64 } else { 0 };
                 let needs = Set::of(rt, Of::Poll) | self.waker(at, ctx, rt, kind);
+                self.blocks_silently(at, ctx, needs);
                 self.wait(at, ctx, self.blocked(ctx), needs);
                 Some((CallOp::Set { rt, kind, time: micros(at.c()), bytes }, needs))
             }
@@ -475,6 +477,9 @@ impl Maker<'_> {
         let mut needs = needs | Set::of(pool, Of::Root);
         if is_broadcast {
             needs |= Set::of(pool, Of::All) | Set::of(pool, Of::Help);
+        }
+        if wait == Wait::Unmarked {
+            self.blocks_silently(at, ctx, needs);
         }
         if wait != Wait::No {
             let busy = if is_broadcast { Set::of(pool, Of::Busy) } else { Set::NONE };

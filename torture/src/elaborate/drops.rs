@@ -13,6 +13,9 @@ const MOST_KEPT: usize = 6;
 /// The largest `max_blocking_threads` with which closures are queued.
 const MOST_SLEEPERS: usize = 3;
 
+/// So many spare workers are enough for all destructors that wait.
+const ENOUGH_SPARES: usize = 64;
+
 impl Maker<'_> {
     pub(super) fn drops(&mut self, at: At, ctx: &Ctx) -> Option<(AsyncOp, Set)> {
         let rt = self.runtime(ctx, at.a())?;
@@ -59,6 +62,9 @@ impl Maker<'_> {
                 3 => Self::wait_for_closures(&mut kept, |_| DropKind::AfterSleepers),
                 _ => {}
             }
+        }
+        if matches!(self.pools[rt], Pool::Workers { spares, .. } if spares < ENOUGH_SPARES) {
+            self.drops_keep(at, Set::of(rt, Of::Poll) | Set::of(rt, Of::Root) | Set::of(rt, Of::Help));
         }
         self.fork_in_drops(at, ctx, rt, &mut kept, waiters.is_empty() && awaited.is_none());
         let time = 200 + micros(c) / 2;

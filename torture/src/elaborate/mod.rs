@@ -130,6 +130,10 @@ struct Maker<'a> {
     ends_early: bool,
     /// By the main thread, after some time.
     ends_by_time: bool,
+    /// What threads that block without a word both hold and need; see `blocks_silently`.
+    silent: Set,
+    /// The workers that destructors may keep, where few spare workers come.
+    kept_by_drops: Set,
     has_handler: bool,
     uses_global: Cell<bool>,
     waits_for: Drivers,
@@ -199,6 +203,8 @@ impl<'a> Maker<'a> {
             nested: 0,
             ends_early,
             ends_by_time: ends_early && s[6] % 4 != 0,
+            silent: Set::NONE,
+            kept_by_drops: Set::NONE,
             uses_global: Cell::new(false),
             has_handler: kinds.has(Kind::Deadlocks) && s[9] % 4 == 1 && !is_single,
             waits_for: drivers,

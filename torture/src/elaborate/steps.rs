@@ -376,6 +376,9 @@ impl Maker<'_> {
                 self.wait(at, ctx, holds, opener_needs | waiter_needs);
             }
             GateKind::InPlace | GateKind::Unmarked => {
+                if kind == GateKind::Unmarked {
+                    self.blocks_silently(at, &waiter_ctx, opener_needs);
+                }
                 let holds = self.blocked(&waiter_ctx);
                 self.wait(at, ctx, holds, opener_needs);
             }

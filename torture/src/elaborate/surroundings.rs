@@ -203,6 +203,31 @@ impl Maker<'_> {
         holds
     }
 
+    /// Notes that a thread blocks here without a word. It keeps its table, and with it tasks for whose
+    /// destructors others may wait (R34). So if those destructors may keep all workers of a runtime, it must
+    /// need none of them, or the operation gives way.
+    pub(super) fn blocks_silently(&mut self, at: At, ctx: &Ctx, needs: Set) {
+        let common = needs.common(self.blocked(ctx));
+        if common.meets(self.kept_by_drops) {
+            self.give_way(at);
+        }
+        self.silent |= common;
+    }
+
+    /// Notes that destructors may keep these workers; see [`blocks_silently`](Self::blocks_silently).
+    pub(super) fn drops_keep(&mut self, at: At, workers: Set) {
+        if self.silent.meets(workers) {
+            self.give_way(at);
+        }
+        self.kept_by_drops |= workers;
+    }
+
+    /// The operation is replaced by what is below it: a circle of its own.
+    fn give_way(&mut self, at: At) {
+        let busy = Set::of(RUNTIME, Of::Busy);
+        self.waits.push(Waiting { gene: at.number, holds: busy, needs: busy, times: 1, is_busy: false });
+    }
+
     /// What a thread that waits here, and runs other jobs meanwhile, holds.
     pub(super) fn waiting(&self, ctx: &Ctx) -> Set {
         match self.processor(ctx) {

@@ -17,7 +17,8 @@ impl Samplers {
         Self { sampler: AtomicUsize::new(NO_SAMPLER) }
     }
 
-    // All Relaxed: hints.
+    // All Relaxed. For a worker that is about to sleep, the fences of the sleep protocol order `sampler` and
+    // `end`: see *The sampler looks later* in `sampling.rs`. For all others they are hints.
     /// The index of the worker that samples, if one does.
     pub(in crate::scheduler) fn sampler(&self) -> Option<usize> {
         Some(self.sampler.load(Relaxed)).filter(|&index| index != NO_SAMPLER)
