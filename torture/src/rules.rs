@@ -86,22 +86,23 @@
 //! - R34 The destructor of a task may block as a poll may (R1). It may need a lock that a poll holds in a
 //!   blocking call. It may wait for the end of another task if it announces the wait, because no task waits
 //!   for a thread that cancels another (`lifecycle.rs`). This needs no spare worker. If it does not announce
-//!   the wait, the other task may be in the table of its own worker. Nor may a worker block without a word for
-//!   what workers of its runtime do, if few spare workers come: the others may all be in destructors. On a `current_thread` runtime it may
-//!   wait in a `block_on` of that runtime, but only for a destructor that waits for none, because all of them
-//!   run on one stack. A poll, a closure of a `join` in it, and a thread of a pool may wait in the same way
-//!   once the shutdown has begun, or before, if the shutdown waits for nothing. It may hold a lock meanwhile,
-//!   for which other polls wait without a word, if they come back from a blocking call or a latch and the
-//!   shutdown has begun. Closures that are not run are dropped beside the tasks, one after the other. Their
-//!   destructors may wait for the destructor of a task if they announce it. The destructor of a task may wait
-//!   in the same way for the end of a closure, also of one that is not run. A closure that has begun may wait
-//!   for the destructor of a task. *Made* (`drops`): destructors that take a lock which others hold across
-//!   `block_in_place`, also those of queued closures; destructors that wait for that of a neighbour, all in
-//!   one direction, up to chains of six; polls that wait for destructors; polls that take the lock when they
-//!   come back; closures and destructors of closures that wait for tasks; destructors of tasks that wait for
-//!   closures, which then wait for no task. If all threads are refused (R32), tasks may wait for ever, so
-//!   none is made there. A future that was never polled and a closure that was refused may be dropped by the
-//!   spawner. Their destructors do not block.
+//!   the wait, the other task may be in the table of its own worker. Nor may a worker block without a word
+//!   for what workers of its runtime do, if few spare workers come: the others may all be in destructors.
+//!   On a `current_thread` runtime a destructor may wait in a `block_on` of that runtime, but only for one
+//!   that waits for none, because all of them run on one stack. A poll, a closure of a `join` in it, and a thread
+//!   of a pool may wait in the same way once the shutdown has begun, or before, if the shutdown waits for
+//!   nothing. It may hold a lock meanwhile, for which other polls wait without a word, if they come back
+//!   from a blocking call or a latch and the shutdown has begun. Closures that are not run are dropped
+//!   beside the tasks, one after the other. Their destructors may wait for the destructor of a task if they
+//!   announce it. The destructor of a task may wait in the same way for the end of a closure, also of one
+//!   that is not run. A closure that has begun may wait for the destructor of a task. *Made* (`drops`):
+//!   destructors that take a lock which others hold across `block_in_place`, also those of queued closures;
+//!   destructors that wait for that of a neighbour, all in one direction, up to chains of six; polls that
+//!   wait for destructors; polls that take the lock when they come back; closures and destructors of
+//!   closures that wait for tasks; destructors of tasks that wait for closures, which then wait for no task.
+//!   If all threads are refused (R32), tasks may wait for ever, so none is made there. A future that was
+//!   never polled and a closure that was refused may be dropped by the spawner. Their destructors do not
+//!   block.
 //!
 //! **Marks** (`mark_blocked`, `deadlock_handler`)
 //! - R24 The handler is called when all threads sleep or are marked and nothing is left to come. It is not

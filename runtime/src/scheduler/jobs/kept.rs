@@ -12,8 +12,9 @@
 //! its end.
 //!
 //! A guard may also be dropped when its thread has left the job processor (`Entered::leave`). No frame that
-//! worked there is left then, and its region is freed at once. A thread that leaves its job processor for good
-//! takes the kept regions along. Their drop is foreign code, so it comes when nothing relies on the thread.
+//! worked there is left then, and its region is freed at once. A thread that leaves its job processor for
+//! good takes the kept regions along. Their drop is foreign code, so it comes when nothing relies on the
+//! thread.
 //!
 //! A frame that ends, or a guard, may put a kept region back as the present one. The thread leaves it when it
 //! enters or leaves a runtime the next time, or at the outermost end.
