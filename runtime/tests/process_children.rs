@@ -238,6 +238,27 @@ fn a_wait_goes_on_in_another_runtime_while_the_first_is_idle() {
 }
 
 #[test]
+fn a_wait_goes_on_in_a_runtime_that_another_thread_drives() {
+    let build = || runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (idle, driven) = (build(), build());
+    let mut child = idle.block_on(async { Command::new("sleep").arg("0.1").spawn().unwrap() });
+    let (tx, rx) = std::sync::mpsc::channel();
+    let (end, ended) = runtime::sync::oneshot::channel::<()>();
+    std::thread::scope(|threads| {
+        let driver = threads.spawn(|| {
+            driven.block_on(async {
+                tx.send(()).unwrap();
+                ended.await.unwrap();
+            });
+        });
+        rx.recv().unwrap();
+        driven.block_on(async { assert!(child.wait().await.unwrap().success()) });
+        end.send(()).unwrap();
+        driver.join().unwrap();
+    });
+}
+
+#[test]
 fn a_wait_stays_with_its_runtime_while_an_idle_one_is_current() {
     let build = || runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (running, idle) = (build(), build());

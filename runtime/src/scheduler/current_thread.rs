@@ -252,9 +252,11 @@ impl RootFuture<'_> {
                 continue;
             }
             core.check_panicked(false);
+            let beside = core.poll_beside();
             if self.poll() {
                 return;
             }
+            drop(beside);
             let Some(waiting) = core.wait() else { continue };
             core.check_panicked(true);
             // The poll may have called code that parked this thread. That code may have taken the token of a
