@@ -26,9 +26,9 @@
 //! the child jobs on its own job processor to free workers, or to a spare worker.
 //!
 //! An external thread (`external.rs`) runs 1 to 4, but only child jobs of its own call, which carry its tag.
-//! It moves no job: what lies in an overflow list is run by workers on top of their waits, and external
-//! threads, which wait often, would make these stacks deep. It does not need the jobs that it cannot see,
-//! because workers and spare workers run them.
+//! It moves jobs only while the monitor sees jobs that wait and a worker that is stuck: what lies in an
+//! overflow list is run by workers on top of their waits, and external threads, which wait often, would make
+//! these stacks deep.
 //!
 //! A thread that waits on a stack that unwinds runs only 1 and 2, and what a thief has moved to its overflow
 //! list (4). In all other respects it is blocked. A job of another computation could not be cancelled there,
@@ -53,7 +53,7 @@ use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
 
 /// With more waits than this on one stack, a waiter takes no more child jobs of other job processors.
-const DEEPEST: u32 = 64;
+const DEEPEST: u32 = 128;
 
 /// What a thread waits for on its job processor. Only that thread calls these methods.
 pub trait Awaited {
@@ -327,10 +327,12 @@ impl OwnJobs {
     /// # Safety
     /// 1. As [`wait`](Self::wait).
     unsafe fn find_child_job_anywhere(&self, host: Host<'_>, floor: u32) -> Option<JobRef> {
-        let steal = match self.waits_for().without_external() {
-            Tag::NONE => JobProcessor::steal,
-            _ => JobProcessor::steal_from_below,
+        let tag = self.waits_for();
+        let sees_oldest = match tag.is_external() {
+            true => !self.shared().monitor.do_jobs_wait(),
+            false => tag == Tag::NONE,
         };
+        let steal = if sees_oldest { JobProcessor::steal } else { JobProcessor::steal_from_below };
         // SAFETY: (1).
         unsafe { self.find_child_job(host, floor, steal) }
     }

@@ -47,7 +47,7 @@ impl Monitor {
         self.jobs_wait.load(Relaxed)
     }
 
-    pub(super) fn set_jobs_wait(&self, do_wait: bool) {
+    pub(in crate::scheduler) fn set_jobs_wait(&self, do_wait: bool) {
         if self.do_jobs_wait() != do_wait {
             self.jobs_wait.store(do_wait, Relaxed);
         }

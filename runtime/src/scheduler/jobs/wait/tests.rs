@@ -44,6 +44,11 @@ fn an_external_thread_leaves_the_jobs_of_other_calls_in_their_deque() {
     assert!(victim.overflow.is_empty());
     assert_eq!(victim.steal(Tag::NONE).map(|job| job.tag().number()), Some(1));
     assert_eq!(find_anywhere(external), Some(tag.number()), "now its own is the oldest");
+
+    push(victim, &job, [Tag::new(1), tag]);
+    runtime.monitor.set_jobs_wait(true);
+    assert_eq!(find_anywhere(external), Some(tag.number()), "no worker may come to it");
+    assert_eq!(victim.overflow.take_first(|_| true).map(|job| job.tag().number()), Some(1));
 }
 
 #[test]
