@@ -90,6 +90,27 @@ fn a_clone_begins_where_the_dropped_read_began() {
 }
 
 #[test]
+fn a_clone_or_a_std_file_leaves_the_place_to_which_another_handle_has_moved() {
+    let Some(shm) = Shm::new("moved", "0123456789") else { return };
+    runtime_with_one_blocking_thread().block_on(async {
+        let mut file = shm.open().await;
+        let mut clone = file.try_clone().await.unwrap();
+        for place in [60, 70] {
+            begin_to_read(&mut file);
+            file.flush().await.unwrap();
+            assert_eq!(clone.seek(SeekFrom::Start(place)).await.unwrap(), place);
+            if place == 60 {
+                _ = file.try_clone().await.unwrap();
+                assert_eq!(clone.stream_position().await.unwrap(), place);
+                file.rewind().await.unwrap();
+            }
+        }
+        file.into_std().await;
+        assert_eq!(clone.stream_position().await.unwrap(), 70);
+    });
+}
+
+#[test]
 fn an_absolute_move_works_after_a_clone_has_moved_the_file() {
     let Some(shm) = Shm::new("absolute", "hello") else { return };
     runtime_with_one_blocking_thread().block_on(async {

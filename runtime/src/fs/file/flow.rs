@@ -37,6 +37,8 @@ struct Fetched {
     bytes: Vec<u8>,
     /// The number of bytes that reads have taken, from the first on.
     taken: usize,
+    /// The file's position after the read, if it has one.
+    end: Option<u64>,
 }
 
 /// The state of a file's reads, writes and moves.
@@ -129,7 +131,7 @@ impl Flow {
             let mut bytes = vec![0; len];
             let count = uninterrupted(|| (&*file).read(&mut bytes))?;
             bytes.truncate(count);
-            Ok(Fetched { bytes, taken: 0 })
+            Ok(Fetched { bytes, taken: 0, end: (&*file).stream_position().ok() })
         })));
     }
 
@@ -158,6 +160,16 @@ impl Flow {
         }
         self.fetched = None;
         Ok(())
+    }
+
+    /// [`move_back`](Self::move_back) for another handle that is about to use the file. Does nothing if one
+    /// has already moved it, or if the move fails.
+    pub fn move_back_for_others(&mut self, file: &StdFile) {
+        let end = self.fetched.as_ref().and_then(|fetched| fetched.as_ref().ok()?.end);
+        let mut others = file;
+        if end.is_some_and(|end| others.stream_position().is_ok_and(|position| position == end)) {
+            _ = self.move_back(file);
+        }
     }
 
     pub fn poll_write(

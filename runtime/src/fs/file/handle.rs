@@ -201,7 +201,7 @@ impl File {
         let mut flow = self.quiet().await;
         // The clone may read the bytes that a dropped read has fetched. A file without a position keeps them
         // for this handle.
-        _ = flow.move_back(&self.std);
+        flow.move_back_for_others(&self.std);
         let mut clone = Self::with_route(self.std.try_clone()?, flow.route);
         clone.max_buf_size = self.max_buf_size;
         Ok(clone)
@@ -232,7 +232,7 @@ impl File {
         let flow = self.flow.get_mut();
         flow.quiet().await;
         // A file without a position keeps none.
-        _ = flow.move_back(&self.std);
+        flow.move_back_for_others(&self.std);
         Arc::try_unwrap(self.std).unwrap_or_else(|shared| {
             shared.try_clone().unwrap_or_else(|error| {
                 panic!(
@@ -268,7 +268,7 @@ impl File {
         }
         match Arc::try_unwrap(self.std) {
             Ok(std) => {
-                _ = self.flow.get_mut().move_back(&std);
+                self.flow.get_mut().move_back_for_others(&std);
                 Ok(std)
             }
             Err(std) => {
