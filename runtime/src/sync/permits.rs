@@ -217,9 +217,11 @@ impl Permits {
             // No other thread clears QUEUED while this thread has the lock.
             let ended = if waiters.is_empty() { word & QUEUED } else { 0 };
             // PermitSettle.
-            self.word.fetch_add((change << SHIFT).wrapping_sub(ended), Ordering::Release);
-            // Served waiters have taken their permits, so the others may go.
-            if free > Self::MAX {
+            let settled = (change << SHIFT).wrapping_sub(ended);
+            let before = self.word.fetch_add(settled, Ordering::Release);
+            // Served waiters have taken their permits, so the others may go. Without QUEUED, other threads may
+            // have given permits since the look.
+            if before.wrapping_add(settled) & EXCESS != 0 {
                 self.remove_excess();
             }
             wakers.is_full()
