@@ -229,6 +229,9 @@ impl Child {
     /// A stream ends when all processes have closed it. So a process that the child has started may keep a
     /// stream open after the child's end.
     ///
+    /// The streams stay with the runtime in which the process was started. So a `current_thread` runtime has to
+    /// run, in some `block_on`, until they have ended.
+    ///
     /// # Errors
     /// As for [`wait`](Self::wait), and the errors of the reads.
     ///
