@@ -148,8 +148,9 @@ const FORGOTTEN: *mut () = std::ptr::dangling_mut();
 
 /// See the module's docs.
 pub struct Region {
-    /// The outer region, which outlives this one; or null.
-    parent: *const Region,
+    /// The outer region, which outlives this one; or null. Atomic because of
+    /// [`put_back`](Self::put_back) only.
+    parent: AtomicPtr<Region>,
     kind: Kind,
     pub tag: Tag,
     /// A panic that could not go on because of a cancellation. The computation ends with it.
@@ -159,7 +160,7 @@ pub struct Region {
 impl Region {
     /// A computation that can be asked to end.
     pub fn cancellable(question: Question) -> Self {
-        Self { parent: null(), kind: Kind::Cancellable(question), tag: Tag::NONE, panic: Mutex::new(None) }
+        Self::new(null(), Kind::Cancellable(question), Tag::NONE)
     }
 
     /// A part of the computation in `parent` (null: of none) that runs only its own jobs.
@@ -167,7 +168,7 @@ impl Region {
     /// # Safety
     /// 1. `parent` is null, or outlives the region.
     pub unsafe fn isolated(parent: *const Region, tag: Tag) -> Self {
-        Self { parent, kind: Kind::Isolated, tag, panic: Mutex::new(None) }
+        Self::new(parent, Kind::Isolated, tag)
     }
 
     /// A part of the computation in `parent` (null: of none) in which another runtime is current. `tag` is
@@ -178,7 +179,11 @@ impl Region {
     pub unsafe fn entered(parent: *const Region, tag: Tag, current: Option<NonNull<()>>) -> Self {
         let current = AtomicPtr::new(current.map_or(std::ptr::null_mut(), NonNull::as_ptr));
         let kind = Kind::Entered { current, is_used: AtomicBool::new(false) };
-        Self { parent, kind, tag, panic: Mutex::new(None) }
+        Self::new(parent, kind, tag)
+    }
+
+    fn new(parent: *const Self, kind: Kind, tag: Tag) -> Self {
+        Self { parent: AtomicPtr::new(parent.cast_mut()), kind, tag, panic: Mutex::new(None) }
     }
 
     /// A job of `region` (null: of none) becomes known to other threads, or a scope or call begins there
@@ -231,12 +236,24 @@ impl Region {
 
     /// The region around this one, or null.
     pub fn parent(&self) -> *const Self {
-        self.parent
+        // Relaxed: the region was handed over with it. `put_back` writes the same address.
+        self.parent.load(Relaxed)
+    }
+
+    /// The region is used again, inside of a region at the same address as before: another one, if the former
+    /// one has ended.
+    ///
+    /// # Safety
+    /// 1. `parent` outlives the region, or is null.
+    pub unsafe fn put_back(&self, parent: *const Self) {
+        debug_assert!(ptr::eq(self.parent(), parent));
+        // Relaxed: see `parent`.
+        self.parent.store(parent.cast_mut(), Relaxed);
     }
 
     /// Whether this is a part with `tag` of the computation in `parent`.
     pub fn is_part_of(&self, parent: *const Self, tag: Tag) -> bool {
-        ptr::eq(self.parent, parent) && self.tag == tag
+        ptr::eq(self.parent(), parent) && self.tag == tag
     }
 
     fn question(&self) -> Option<&Question> {
@@ -249,7 +266,7 @@ impl Region {
     /// This region and its outer regions.
     fn chain(&self) -> impl Iterator<Item = &Self> {
         // SAFETY: a parent is null, or outlives its regions, by the duty of `isolated` and `entered`.
-        std::iter::successors(Some(self), |region| unsafe { region.parent.as_ref() })
+        std::iter::successors(Some(self), |region| unsafe { region.parent().as_ref() })
     }
 
     /// Whether this is a part of the isolated region with `tag`, however deep.

@@ -56,12 +56,17 @@ impl KeptRegions {
     }
 
     /// Takes a kept region that is a part of `parent` with `tag`, and in which `runtime` was current. It is
-    /// again.
-    pub fn take(&self, parent: *const Region, tag: Tag, runtime: NonNull<()>) -> Option<Box<Region>> {
+    /// again. `parent` may be another region than before, at the same address.
+    ///
+    /// # Safety
+    /// 1. `parent` outlives the region, or is null.
+    pub unsafe fn take(&self, parent: *const Region, tag: Tag, runtime: NonNull<()>) -> Option<Box<Region>> {
         let mut all = self.0.borrow_mut();
         let is_equal = |kept: &Kept| kept.runtime == runtime && kept.region.is_part_of(parent, tag);
         let place = all.iter().position(is_equal)?;
         let region = all.swap_remove(place).region;
+        // SAFETY: (1).
+        unsafe { region.put_back(parent) };
         region.set_current(Some(runtime));
         Some(region)
     }
@@ -109,10 +114,12 @@ mod tests {
         kept.keep(inner, runtime(2), Box::new(()));
         assert_eq!(current(), Current::Is(Some(runtime(1))));
         assert_eq!((kept.around(address), kept.around(&*outer)), (Some(&raw const *outer), None));
-        assert!(kept.take(null(), Tag::NONE, runtime(2)).is_none());
-        assert!(kept.take(&*outer, Tag::new(1), runtime(2)).is_none());
-        assert!(kept.take(&*outer, Tag::NONE, runtime(1)).is_none());
-        let again = kept.take(&*outer, Tag::NONE, runtime(2)).expect("there is an equal one");
+        // SAFETY: (1) the tests keep the parents.
+        let take = |parent, tag, runtime| unsafe { kept.take(parent, tag, runtime) };
+        assert!(take(null(), Tag::NONE, runtime(2)).is_none());
+        assert!(take(&*outer, Tag::new(1), runtime(2)).is_none());
+        assert!(take(&*outer, Tag::NONE, runtime(1)).is_none());
+        let again = take(&*outer, Tag::NONE, runtime(2)).expect("there is an equal one");
         assert!(std::ptr::eq(&*again, address) && again.is_used() && kept.is_empty());
         assert_eq!(current(), Current::Is(Some(runtime(2))));
     }
@@ -123,7 +130,8 @@ mod tests {
         (1..3).for_each(|number| {
             kept.keep(region(null(), runtime(number)), runtime(number), Box::new(hold.clone()));
         });
-        drop(kept.take(null(), Tag::NONE, runtime(1)));
+        // SAFETY: (1) null.
+        drop(unsafe { kept.take(null(), Tag::NONE, runtime(1)) });
         assert_eq!((Arc::strong_count(&hold), kept.is_empty()), (2, false));
         drop(kept.take_all());
         assert_eq!((Arc::strong_count(&hold), kept.is_empty()), (1, true));

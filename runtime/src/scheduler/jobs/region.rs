@@ -122,12 +122,13 @@ impl OwnJobs {
     /// so it gets a new one.
     pub fn region_to_enter(&self, shared: NonNull<Shared>, is_frame: bool) -> Box<Region> {
         let (parent, tag) = (self.region(), self.tag());
-        let kept = if is_frame { None } else { self.kept.take(parent, tag, shared.cast()) };
-        kept.unwrap_or_else(|| {
-            // SAFETY: (1) the region around is live, and lives until this one is freed, or is not used any
-            // more: see `kept.rs`.
-            Box::new(unsafe { Region::entered(parent, tag, Some(shared.cast())) })
-        })
+        // SAFETY: (1) the region around is live, and lives until this one is freed, or is not used any more, or
+        // is taken again: see `kept.rs`.
+        let kept = || unsafe { self.kept.take(parent, tag, shared.cast()) };
+        // SAFETY: (1) as above.
+        let new = || Box::new(unsafe { Region::entered(parent, tag, Some(shared.cast())) });
+        let kept = if is_frame { None } else { kept() };
+        kept.unwrap_or_else(new)
     }
 
     /// Keeps the region of a guard that is dropped; see `kept.rs`.

@@ -66,11 +66,7 @@ impl Worker {
     /// broadcast comes after the jobs that were spawned before it. Returns whether it ran a job.
     pub fn run_next_job(&self) -> bool {
         let Some(job_processor) = self.job_processor() else { return false };
-        if job_processor.has_kept_regions() {
-            // The drop of hooks is foreign code.
-            self.stop_searching_if_so();
-            job_processor.free_regions();
-        }
+        self.free_kept_regions(job_processor);
         // SAFETY: (1) the stack of this thread has no frame of a job, so there is no join job.
         let own = unsafe { job_processor.pop(0) }
             .or_else(|| job_processor.take_detached())
@@ -81,6 +77,16 @@ impl Worker {
             None => return self.run_job_from_others(),
         }
         true
+    }
+
+    /// Frees the regions that guards have left. The worker is outside of all computations.
+    #[inline]
+    pub fn free_kept_regions(&self, job_processor: &OwnJobs) {
+        if job_processor.has_kept_regions() {
+            // The drop of hooks is foreign code.
+            self.stop_searching_if_so();
+            job_processor.free_regions();
+        }
     }
 
     /// Runs a job that came from other threads. Returns whether there was one that this worker may run. The

@@ -245,6 +245,7 @@ impl Worker {
     /// Runs a job that this worker or another thread has left for long. Returns whether there was one.
     fn run_oldest_job(&self) -> bool {
         let Some(job_processor) = self.job_processor() else { return false };
+        self.free_kept_regions(job_processor);
         let detached =
             || if job_processor.detached.is_empty() { None } else { job_processor.detached.pop_front() };
         let steals = || self.shared().are_child_jobs_left() && self.ask_role().takes_any_task();
