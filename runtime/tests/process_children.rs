@@ -270,6 +270,19 @@ fn a_wait_stays_with_its_runtime_while_an_idle_one_is_current() {
 }
 
 #[test]
+fn a_wait_stays_with_the_inner_one_of_two_runtimes_that_a_thread_drives() {
+    let build = || runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (outer, inner) = (build(), build());
+    outer.block_on(async {
+        inner.block_on(async {
+            let mut child = Command::new("sleep").arg("0.1").spawn().unwrap();
+            let _entered = outer.enter();
+            assert!(child.wait().await.unwrap().success());
+        });
+    });
+}
+
+#[test]
 fn a_wait_goes_on_in_another_runtime() {
     let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut child = runtime.block_on(async {

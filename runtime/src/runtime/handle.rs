@@ -71,13 +71,12 @@ impl Handle {
         self.reference.shared_ptr()
     }
 
-    /// Whether the runtime has workers, or this thread is in a `block_on` of it. Another thread may drive it
-    /// all the same.
+    /// Whether the runtime has workers, or this thread drives it, or takes that over if no thread does. Another
+    /// thread may drive it all the same.
     #[cfg(feature = "process")]
     pub(crate) fn is_driven(&self) -> bool {
         !self.shared().is_current_thread()
-            || context::with_worker_of(self.shared_ptr(), |worker| worker.is_some())
-            || self.shared().core.is_beside()
+            || context::drives(self.shared_ptr()) && self.shared().core.is_open_here()
     }
 
     /// Returns the current runtime's handle, without a reference of its own.

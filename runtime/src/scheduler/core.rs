@@ -39,22 +39,6 @@ impl Drop for OwnPoll<'_> {
     }
 }
 
-/// See [`Core::poll_beside`].
-pub(super) struct Beside<'a>(&'a Core);
-
-impl Drop for Beside<'_> {
-    fn drop(&mut self) {
-        let mut state = self.0.state.lock();
-        if let Some(place) = state.beside.iter().position(is_here) {
-            state.beside.swap_remove(place);
-        }
-    }
-}
-
-fn is_here(thread: &Thread) -> bool {
-    thread.id() == thread::current().id()
-}
-
 #[derive(Debug, Default)]
 pub(super) struct CoreState {
     pub(super) is_taken: bool,
@@ -68,8 +52,6 @@ pub(super) struct CoreState {
     ender: Ender,
     /// The only thread that may take the core; `None` if any may.
     owner: Option<Thread>,
-    /// The threads that poll their own futures beside the thread that has the core.
-    beside: Vec<Thread>,
     /// The next waiter's number.
     next_waiter: u64,
     /// The seeds that calls of `block_on` have taken; see `Builder::rng_seed`.
@@ -101,18 +83,10 @@ impl Core {
         self.state.lock().owner = Some(thread::current());
     }
 
-    /// The calling thread polls its own future until the result is dropped, while another thread has the core.
-    pub(super) fn poll_beside(&self) -> Beside<'_> {
-        self.state.lock().beside.push(thread::current());
-        Beside(self)
-    }
-
-    /// Whether the calling thread [polls beside](Self::poll_beside) another one, and takes the core over if
-    /// that thread puts it down.
+    /// Whether the calling thread may ever take the core.
     #[cfg(feature = "process")]
-    pub fn is_beside(&self) -> bool {
-        let state = self.state.lock();
-        state.owner.is_none() && state.beside.iter().any(is_here)
+    pub fn is_open_here(&self) -> bool {
+        self.state.lock().is_open_here()
     }
 
     /// Takes the core. Returns false if it is taken, or its runtime has finished, or another thread owns it.
@@ -228,7 +202,12 @@ impl Drop for Waiting<'_> {
 impl CoreState {
     /// Whether the calling thread may take the core.
     fn is_free(&self) -> bool {
-        !self.is_taken && !self.is_finished && self.owner.as_ref().is_none_or(is_here)
+        !self.is_taken && !self.is_finished && self.is_open_here()
+    }
+
+    /// Whether the calling thread may take the core when it is free.
+    fn is_open_here(&self) -> bool {
+        self.owner.as_ref().is_none_or(|owner| owner.id() == thread::current().id())
     }
 
     /// Calls a waiter that may take the core, if there is one.

@@ -73,7 +73,8 @@ pub fn block_on(handle: &Reference, future: ErasedFuture<'_>) {
     let shared = handle.shared();
     let _seeded = shared.config.rng_seed.as_ref().map(|seed| shared.core.seed_thread(seed));
     // The record that `coop.rs` has of an outer poll is put back afterwards.
-    coop::suspended(|| root.run(handle.shared_ptr()));
+    let run = || root.run(handle.shared_ptr());
+    coop::suspended(|| context::driving(handle.shared_ptr(), run));
 }
 
 /// A task of a runtime that was built to end by a panic has panicked: ends the runtime, and the calls of
@@ -252,11 +253,9 @@ impl RootFuture<'_> {
                 continue;
             }
             core.check_panicked(false);
-            let beside = core.poll_beside();
             if self.poll() {
                 return;
             }
-            drop(beside);
             let Some(waiting) = core.wait() else { continue };
             core.check_panicked(true);
             // The poll may have called code that parked this thread. That code may have taken the token of a
