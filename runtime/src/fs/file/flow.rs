@@ -4,7 +4,7 @@
 //! the function returns. Otherwise a [`Job`] makes the call on the blocking pool:
 //! - A **read** goes into a buffer of the job. If the read's future is dropped, the bytes stay for the next
 //!   read. A write, a move or a change of the length before that read first moves the file back by the number
-//!   of bytes that were not taken.
+//!   of bytes that were not taken, unless another handle has moved it since.
 //! - A **write** gets a copy of the bytes. The poll function returns at once how many bytes it has copied,
 //!   because `Pending` would have to mean that nothing was written. So the next write, flush or sync reports
 //!   an error of the write.
@@ -37,7 +37,7 @@ struct Fetched {
     bytes: Vec<u8>,
     /// The number of bytes that reads have taken, from the first on.
     taken: usize,
-    /// The file's position after the read, if it has one.
+    /// The file's position after the read, if it has one and no other handle moved it meanwhile.
     end: Option<u64>,
 }
 
@@ -129,15 +129,20 @@ impl Flow {
         let file = file.clone();
         self.job = Some(UnderWay::Read(Job::start(move || {
             let mut bytes = vec![0; len];
+            let begin = (&*file).stream_position();
             let count = uninterrupted(|| (&*file).read(&mut bytes))?;
             bytes.truncate(count);
-            Ok(Fetched { bytes, taken: 0, end: (&*file).stream_position().ok() })
+            let end = (&*file).stream_position().ok();
+            // Some devices do not move.
+            let end =
+                end.filter(|&end| begin.is_ok_and(|begin| [begin, begin + count as u64].contains(&end)));
+            Ok(Fetched { bytes, taken: 0, end })
         })));
     }
 
     /// Moves the file back to behind the bytes that were taken, and forgets the others, or the error of that
     /// read. If that fails, both stay as they are. A file without a position, such as a FIFO, keeps the bytes
-    /// for the next read.
+    /// for the next read. If another handle has moved the file since the read, the file stays there.
     ///
     /// Many devices, and descriptors such as an eventfd's, say that each move has succeeded, and do not move.
     /// So a move counts only if the position shows it.
@@ -148,8 +153,8 @@ impl Flow {
             if ahead > 0 {
                 let mut file = file;
                 let moved = file.stream_position().and_then(|from| {
-                    let to = file.seek(SeekFrom::Current(-ahead))?;
-                    Ok(from != to)
+                    let is_there = fetched.end == Some(from);
+                    Ok(!is_there || file.seek(SeekFrom::Current(-ahead))? != from)
                 });
                 match moved {
                     Err(error) if error.kind() == ErrorKind::NotSeekable => return Ok(()),
@@ -160,16 +165,6 @@ impl Flow {
         }
         self.fetched = None;
         Ok(())
-    }
-
-    /// [`move_back`](Self::move_back) for another handle that is about to use the file. Does nothing if one
-    /// has already moved it, or if the move fails.
-    pub fn move_back_for_others(&mut self, file: &StdFile) {
-        let end = self.fetched.as_ref().and_then(|fetched| fetched.as_ref().ok()?.end);
-        let mut others = file;
-        if end.is_some_and(|end| others.stream_position().is_ok_and(|position| position == end)) {
-            _ = self.move_back(file);
-        }
     }
 
     pub fn poll_write(
@@ -245,19 +240,7 @@ impl Flow {
             return Err(io::Error::other(text));
         }
         // A move that fails must not lose the position, so there are two calls.
-        let back = self.move_back(file);
-        let moved = match position {
-            SeekFrom::Current(_) => back.and_then(|()| (&*file).seek(position)),
-            SeekFrom::Start(_) | SeekFrom::End(_) => {
-                // The move back fails if a clone has moved the file to before the fetched bytes. An absolute
-                // move does not count from there, so it ends that error.
-                let moved = (&*file).seek(position);
-                if back.is_err() && moved.is_ok() {
-                    self.fetched = None;
-                }
-                moved
-            }
-        };
+        let moved = self.move_back(file).and_then(|()| (&*file).seek(position));
         self.moved = Some(moved);
         Ok(())
     }

@@ -178,7 +178,7 @@ impl File {
     }
 
     /// Returns another handle to the same open file. Both handles share the position, which is behind the
-    /// bytes that reads have returned.
+    /// bytes that reads have returned, or where the last handle has moved it.
     ///
     /// The new handle has the same [`max_buf_size`](Self::max_buf_size).
     ///
@@ -201,7 +201,7 @@ impl File {
         let mut flow = self.quiet().await;
         // The clone may read the bytes that a dropped read has fetched. A file without a position keeps them
         // for this handle.
-        flow.move_back_for_others(&self.std);
+        _ = flow.move_back(&self.std);
         let mut clone = Self::with_route(self.std.try_clone()?, flow.route);
         clone.max_buf_size = self.max_buf_size;
         Ok(clone)
@@ -209,8 +209,8 @@ impl File {
 
     /// Turns the file into a file of std's, after its calls have ended.
     ///
-    /// If it has a position, the position is behind the bytes that were read. An error of an earlier write or
-    /// sync that was not reported yet is lost, so flush before.
+    /// If it has a position, the position is as for [`try_clone`](Self::try_clone). An error of an earlier
+    /// write or sync that was not reported yet is lost, so flush before.
     ///
     /// # Panics
     /// If a call on the pool still uses the file after its future was dropped, and the system refuses another
@@ -232,7 +232,7 @@ impl File {
         let flow = self.flow.get_mut();
         flow.quiet().await;
         // A file without a position keeps none.
-        flow.move_back_for_others(&self.std);
+        _ = flow.move_back(&self.std);
         Arc::try_unwrap(self.std).unwrap_or_else(|shared| {
             shared.try_clone().unwrap_or_else(|error| {
                 panic!(
@@ -268,7 +268,7 @@ impl File {
         }
         match Arc::try_unwrap(self.std) {
             Ok(std) => {
-                self.flow.get_mut().move_back_for_others(&std);
+                _ = self.flow.get_mut().move_back(&std);
                 Ok(std)
             }
             Err(std) => {
