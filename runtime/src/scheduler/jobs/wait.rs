@@ -26,9 +26,9 @@
 //! the child jobs on its own job processor to free workers, or to a spare worker.
 //!
 //! An external thread (`external.rs`) runs 1 to 4, but only child jobs of its own call, which carry its tag.
-//! It moves jobs only while the monitor sees jobs that wait and a worker that is stuck: what lies in an
-//! overflow list is run by workers on top of their waits, and external threads, which wait often, would make
-//! these stacks deep.
+//! It moves jobs only while the monitor sees jobs that wait and a worker that is stuck, so never in a pool:
+//! what lies in an overflow list is run by workers on top of their waits, and external threads, which wait
+//! often, would make these stacks deep.
 //!
 //! A thread that waits on a stack that unwinds runs only 1 and 2, and what a thief has moved to its overflow
 //! list (4). In all other respects it is blocked. A job of another computation could not be cancelled there,
@@ -362,7 +362,7 @@ impl OwnJobs {
         if shared.idle.announce_wait(self.index(), seen) {
             // Behind the fence: looks for injected work that came before other threads could see this waiter.
             let tag = self.waits_for();
-            // The look above has found every child job that this thread may run.
+            // The look above has found every child job here that this thread may run.
             let leaves_child_jobs = tag != Tag::NONE && self.has_public_child_jobs();
             let _on_child_jobs = leaves_child_jobs.then(|| shared.away.wait_on_child_jobs());
             self.sleep_if(host, || {
