@@ -158,8 +158,9 @@ impl Child {
     ///
     /// # Errors
     /// The system's errors. `ECHILD` if other code has waited for this process, or if the program ignores
-    /// `SIGCHLD`; the process has no [`id`](Self::id) then, and later waits fail in the same way. An error if
-    /// the process still runs, its runtime was shut down, and no runtime with I/O is current.
+    /// `SIGCHLD`; the process has no [`id`](Self::id) then, and later waits fail in the same way. In another
+    /// runtime than the first one also that there are too many descriptors; a later wait may succeed. An
+    /// error if the process still runs, its runtime was shut down, and no runtime with I/O is current.
     ///
     /// # Cancel safety
     /// Safe: the next call returns the status. The first poll closes `stdin`.
@@ -229,8 +230,8 @@ impl Child {
     /// A stream ends when all processes have closed it. So a process that the child has started may keep a
     /// stream open after the child's end.
     ///
-    /// The streams stay with the runtime in which the process was started. So a `current_thread` runtime has to
-    /// run, in some `block_on`, until they have ended.
+    /// The streams stay with the runtime in which the process was started. If that is a `current_thread`
+    /// runtime, it has to run, in some `block_on`, until they have ended.
     ///
     /// # Errors
     /// As for [`wait`](Self::wait), and the errors of the reads.

@@ -125,14 +125,17 @@ impl Process {
     /// Waits for the exit, and reaps the child.
     ///
     /// # Errors
-    /// The errors of `waitpid`: `ECHILD` if other code in this process has reaped the child. If the runtime
-    /// was shut down, the child still runs, and no runtime with I/O is current, an error for which
+    /// The errors of `waitpid`: `ECHILD` if other code in this process has reaped the child. If the wait moves
+    /// to the current runtime, the errors of a watch, such as too many descriptors. If the runtime was shut
+    /// down, the child still runs, and no runtime with I/O is current, an error for which
     /// [`is_shut_down_error`] is true.
     pub fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
         if self.may_be_idle_elsewhere() {
-            // If that fails, for instance for lack of descriptors, the first runtime may yet report the exit.
-            if let Ok(notice) = self.notice.anew() {
-                self.notice = notice;
+            match self.notice.anew() {
+                Ok(notice) => self.notice = notice,
+                Err(error) if is_shut_down_error(&error) => {}
+                // The first runtime might never report the exit.
+                Err(error) => return Poll::Ready(Err(error)),
             }
         }
         loop {
