@@ -15,7 +15,7 @@ use runtime::parallel::{ThreadPoolBuilder, in_place_scope, join, scope};
 use runtime::runtime::EnterGuard;
 use runtime::task::block_in_place;
 use runtime::{Builder, Handle, Runtime};
-use support::{build, until, watchdog};
+use support::{build, builder, until, watchdog};
 
 /// Whether the runtime of `handle` is the current one.
 fn is_current(handle: &Handle) -> bool {
@@ -109,6 +109,29 @@ fn a_guard_that_leaves_its_computation_keeps_nothing() {
         drop(pool);
     };
     thread::spawn(on_own_thread).join().unwrap();
+}
+
+/// The worker never comes to the place in its loop where it is out of tasks.
+#[test]
+fn a_worker_that_always_has_tasks_does_not_keep_the_runtimes_of_guards() {
+    let _watchdog = watchdog();
+    let runtime = builder(1).spare_workers(0).build().unwrap();
+    let token = Arc::new(());
+    let other = owner_of(token.clone());
+    let yielding = runtime.spawn(async {
+        loop {
+            runtime::task::yield_now().await;
+        }
+    });
+    let leaves_a_region = runtime.spawn(async move {
+        let guard = other.enter();
+        scope(|scope| scope.spawn(|_| ()));
+        drop(guard);
+        drop(other);
+    });
+    until("the guard is gone", || leaves_a_region.is_finished());
+    until("the runtime is freed", || Arc::strong_count(&token) == 1);
+    yielding.abort();
 }
 
 /// The next worker of that index has no part in it.

@@ -90,6 +90,22 @@ fn permits_that_come_at_once_are_all_there() {
     });
 }
 
+/// A giver saw the waiter, and comes to the word when the waiter was served and all permits are there.
+#[test]
+fn permits_that_come_at_once_do_not_exceed_the_maximum() {
+    model(|| {
+        let semaphore = StdArc::new(Semaphore::new(2));
+        let [first, second] = [(); 2].map(|()| semaphore.clone().try_acquire_owned().unwrap());
+        let mut waiting = Box::pin(semaphore.clone().acquire_owned());
+        assert!(poll(waiting.as_mut(), &Flag::new()).is_pending());
+        let giver = thread::spawn(move || drop(first));
+        semaphore.add_permits(Semaphore::MAX_PERMITS);
+        drop(second);
+        giver.join().unwrap();
+        assert_eq!(semaphore.available_permits(), Semaphore::MAX_PERMITS, "more than there may be");
+    });
+}
+
 #[test]
 fn a_permit_granted_before_a_close_and_not_seen_goes_back() {
     model(|| {
