@@ -242,10 +242,12 @@ fn a_wait_goes_on_in_a_runtime_that_another_thread_drives() {
     let build = || runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (idle, driven) = (build(), build());
     let mut child = idle.block_on(async { Command::new("sleep").arg("0.1").spawn().unwrap() });
-    let (tx, rx) = std::sync::mpsc::channel();
-    let (end, ended) = runtime::sync::oneshot::channel::<()>();
     std::thread::scope(|threads| {
-        let driver = threads.spawn(|| {
+        let (tx, rx) = std::sync::mpsc::channel();
+        // Inside, so that a panic below ends the driver, too.
+        let (end, ended) = runtime::sync::oneshot::channel::<()>();
+        let driven = &driven;
+        let driver = threads.spawn(move || {
             driven.block_on(async {
                 tx.send(()).unwrap();
                 ended.await.unwrap();

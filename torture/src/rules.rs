@@ -89,9 +89,9 @@
 //!   the wait, the other task may be in the table of its own worker. Nor may a worker block without a word
 //!   for what workers of its runtime do, if few spare workers come: the others may all be in destructors.
 //!   On a `current_thread` runtime a destructor may wait in a `block_on` of that runtime, but only for one
-//!   that waits for none, because all of them run on one stack. A poll, a closure of a `join` in it, and a thread
-//!   of a pool may wait in the same way once the shutdown has begun, or before, if the shutdown waits for
-//!   nothing. It may hold a lock meanwhile, for which other polls wait without a word, if they come back
+//!   that waits for none, because all of them run on one stack. A poll, a closure of a `join` in it, and a
+//!   thread of a pool may wait in the same way once the shutdown has begun, or before, if the shutdown waits
+//!   for nothing. It may hold a lock meanwhile, for which other polls wait without a word, if they come back
 //!   from a blocking call or a latch and the shutdown has begun. Closures that are not run are dropped
 //!   beside the tasks, one after the other. Their destructors may wait for the destructor of a task if they
 //!   announce it. The destructor of a task may wait in the same way for the end of a closure, also of one

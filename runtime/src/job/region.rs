@@ -148,8 +148,7 @@ const FORGOTTEN: *mut () = std::ptr::dangling_mut();
 
 /// See the module's docs.
 pub struct Region {
-    /// The outer region, which outlives this one; or null. Atomic because of
-    /// [`put_back`](Self::put_back) only.
+    /// The outer region, or null. Atomic only for [`renew_parent`](Self::renew_parent).
     parent: AtomicPtr<Region>,
     kind: Kind,
     pub tag: Tag,
@@ -175,7 +174,8 @@ impl Region {
     /// the tag of the part.
     ///
     /// # Safety
-    /// 1. `parent` is null, or outlives the region.
+    /// 1. `parent` is null, or outlives the region, or its end is the last use of the region before
+    ///    [`renew_parent`](Self::renew_parent).
     pub unsafe fn entered(parent: *const Region, tag: Tag, current: Option<NonNull<()>>) -> Self {
         let current = AtomicPtr::new(current.map_or(std::ptr::null_mut(), NonNull::as_ptr));
         let kind = Kind::Entered { current, is_used: AtomicBool::new(false) };
@@ -236,16 +236,16 @@ impl Region {
 
     /// The region around this one, or null.
     pub fn parent(&self) -> *const Self {
-        // Relaxed: the region was handed over with it. `put_back` writes the same address.
+        // Relaxed: the region was handed over with it. `renew_parent` writes the same address.
         self.parent.load(Relaxed)
     }
 
-    /// The region is used again, inside of a region at the same address as before: another one, if the former
+    /// The region is used again. `parent` has the address of its former parent, but is another region if that
     /// one has ended.
     ///
     /// # Safety
-    /// 1. `parent` outlives the region, or is null.
-    pub unsafe fn put_back(&self, parent: *const Self) {
+    /// 1. As [`entered`](Self::entered).
+    pub unsafe fn renew_parent(&self, parent: *const Self) {
         debug_assert!(ptr::eq(self.parent(), parent));
         // Relaxed: see `parent`.
         self.parent.store(parent.cast_mut(), Relaxed);
@@ -265,7 +265,8 @@ impl Region {
 
     /// This region and its outer regions.
     fn chain(&self) -> impl Iterator<Item = &Self> {
-        // SAFETY: a parent is null, or outlives its regions, by the duty of `isolated` and `entered`.
+        // SAFETY: a parent is null, or live while its regions are used, by the duties of `isolated`,
+        // `entered` and `renew_parent`.
         std::iter::successors(Some(self), |region| unsafe { region.parent().as_ref() })
     }
 

@@ -71,8 +71,8 @@ impl Handle {
         self.reference.shared_ptr()
     }
 
-    /// Whether the runtime has workers, or this thread drives it, or takes that over if no thread does. Another
-    /// thread may drive it all the same.
+    /// Whether the runtime has workers, or this thread drives it, or takes that over if no thread does. If
+    /// not, another thread may drive it all the same.
     #[cfg(feature = "process")]
     pub(crate) fn is_driven(&self) -> bool {
         !self.shared().is_current_thread()

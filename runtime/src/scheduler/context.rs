@@ -55,8 +55,8 @@ struct Context {
     blocking: Cell<*const Shared>,
     /// The number of `block_on` calls that this thread is in.
     block_ons: Cell<usize>,
-    /// The `current_thread` runtime that this thread drives, or waits to drive, in its innermost `block_on` of
-    /// such a runtime; or null.
+    /// The `current_thread` runtime that this thread drives, or waits to drive, in its innermost `block_on`
+    /// of such a runtime; or null.
     drives: Cell<*const Shared>,
 }
 

@@ -24,9 +24,10 @@
 //! ```
 //! EXCESS is the highest bit of the number of free permits. It says that there are more than `MAX`. That
 //! happens only if a program adds permits while others are taken, and then all come back. PermitGive adds
-//! blindly, because a compare-and-swap costs more. If it sets EXCESS, its thread does PermitSettle, too, and
-//! then makes the number `MAX` under the lock. The sum of two numbers up to `MAX` does not overflow. (If
-//! several threads overflow it in the same moment, the number gets smaller than `MAX`.)
+//! blindly, because a compare-and-swap costs more. If it sets EXCESS, its thread does PermitSettle, too. A
+//! PermitSettle that leaves EXCESS set makes the number `MAX` afterwards, under the lock. The sum of two
+//! numbers up to `MAX` does not overflow. (If several threads overflow it in the same moment, the number gets
+//! smaller than `MAX`.)
 //!
 //! Only PermitSettle and the end of `close` clear QUEUED, under the lock. A future that is dropped in the
 //! list leaves it and runs PermitGrant, because the futures behind it may need less. A future that is dropped
@@ -219,8 +220,8 @@ impl Permits {
             // PermitSettle.
             let settled = (change << SHIFT).wrapping_sub(ended);
             let before = self.word.fetch_add(settled, Ordering::Release);
-            // Served waiters have taken their permits, so the others may go. Without QUEUED, other threads may
-            // have given permits since the look.
+            // Served waiters have taken their permits, so the others may go. Other threads may have given
+            // permits since the look.
             if before.wrapping_add(settled) & EXCESS != 0 {
                 self.remove_excess();
             }

@@ -129,14 +129,13 @@ impl Flow {
         let file = file.clone();
         self.job = Some(UnderWay::Read(Job::start(move || {
             let mut bytes = vec![0; len];
-            let begin = (&*file).stream_position();
+            let position = || (&*file).stream_position().ok();
+            let begin = position();
             let count = uninterrupted(|| (&*file).read(&mut bytes))?;
             bytes.truncate(count);
-            let end = (&*file).stream_position().ok();
             // Some devices do not move.
-            let end =
-                end.filter(|&end| begin.is_ok_and(|begin| [begin, begin + count as u64].contains(&end)));
-            Ok(Fetched { bytes, taken: 0, end })
+            let is_ours = |end: &u64| begin.is_some_and(|begin| [begin, begin + count as u64].contains(end));
+            Ok(Fetched { bytes, taken: 0, end: position().filter(is_ours) })
         })));
     }
 

@@ -59,14 +59,14 @@ impl KeptRegions {
     /// again. `parent` may be another region than before, at the same address.
     ///
     /// # Safety
-    /// 1. `parent` outlives the region, or is null.
+    /// 1. As [`Region::entered`].
     pub unsafe fn take(&self, parent: *const Region, tag: Tag, runtime: NonNull<()>) -> Option<Box<Region>> {
         let mut all = self.0.borrow_mut();
         let is_equal = |kept: &Kept| kept.runtime == runtime && kept.region.is_part_of(parent, tag);
         let place = all.iter().position(is_equal)?;
         let region = all.swap_remove(place).region;
         // SAFETY: (1).
-        unsafe { region.put_back(parent) };
+        unsafe { region.renew_parent(parent) };
         region.set_current(Some(runtime));
         Some(region)
     }

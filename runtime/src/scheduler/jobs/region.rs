@@ -122,8 +122,8 @@ impl OwnJobs {
     /// so it gets a new one.
     pub fn region_to_enter(&self, shared: NonNull<Shared>, is_frame: bool) -> Box<Region> {
         let (parent, tag) = (self.region(), self.tag());
-        // SAFETY: (1) the region around is live, and lives until this one is freed, or is not used any more, or
-        // is taken again: see `kept.rs`.
+        // SAFETY: (1) the region around is live. When it ends, this one is freed, or kept and not used until
+        // it is taken again: see `kept.rs`.
         let kept = || unsafe { self.kept.take(parent, tag, shared.cast()) };
         // SAFETY: (1) as above.
         let new = || Box::new(unsafe { Region::entered(parent, tag, Some(shared.cast())) });

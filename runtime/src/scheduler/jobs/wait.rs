@@ -362,7 +362,8 @@ impl OwnJobs {
         if shared.idle.announce_wait(self.index(), seen) {
             // Behind the fence: looks for injected work that came before other threads could see this waiter.
             let tag = self.waits_for();
-            // The look above has found every child job here that this thread may run.
+            // What the look above has left here, this thread may not run. Or it is an external thread, and
+            // does not see it below an older one.
             let leaves_child_jobs = tag != Tag::NONE && self.has_public_child_jobs();
             let _on_child_jobs = leaves_child_jobs.then(|| shared.away.wait_on_child_jobs());
             self.sleep_if(host, || {
