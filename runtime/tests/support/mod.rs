@@ -373,7 +373,21 @@ pub struct NoThreads;
 impl NoThreads {
     pub fn begin() -> Self {
         limit(libc::RLIMIT_AS, address_space() + HUGE_STACK as u64 / 2);
+        // Threads that were coming have come, or memory was given back in between.
+        while has_room(HUGE_STACK) {
+            limit(libc::RLIMIT_AS, address_space() + HUGE_STACK as u64 / 2);
+        }
         Self
+    }
+}
+
+/// Whether the system gives this process so many bytes of address space.
+fn has_room(size: usize) -> bool {
+    let (anywhere, none, flags) = (std::ptr::null_mut(), libc::PROT_NONE, libc::MAP_PRIVATE | libc::MAP_ANON);
+    // SAFETY: a mapping of its own, which is not used, and is taken back.
+    unsafe {
+        let place = libc::mmap(anywhere, size, none, flags, -1, 0);
+        place != libc::MAP_FAILED && libc::munmap(place, size) == 0
     }
 }
 

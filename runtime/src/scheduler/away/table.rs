@@ -103,7 +103,7 @@ impl Role {
 pub struct SpareCounts {
     pub active: usize,
     pub resting: usize,
-    /// Threads started.
+    /// Threads that have come as far as to take work.
     pub started: u64,
     /// Threads that the system has refused.
     pub refused: u64,
@@ -340,6 +340,7 @@ impl Table {
     /// Spare worker `index`, which was called, is about to take work.
     pub fn has_started(&mut self, index: usize) {
         self.starting.retain(|&starting| starting != index);
+        self.counts.started += 1;
     }
 
     /// Whether more spare workers are active than are needed.
@@ -392,15 +393,13 @@ impl Table {
         self.used[place] = true;
         self.add_active(self.first + place);
         self.starting.push(self.first + place);
-        self.counts.started += 1;
         Some(Call::Fresh(self.first + place))
     }
 
     /// The system has refused the thread of spare worker `index`, which was called.
     pub fn refused(&mut self, index: usize) {
-        self.counts.started -= 1;
         self.counts.refused += 1;
-        self.has_started(index);
+        self.starting.retain(|&starting| starting != index);
         self.remove_active(index);
         self.used[index - self.first] = false;
     }
