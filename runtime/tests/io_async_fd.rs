@@ -310,6 +310,44 @@ fn a_descriptor_closed_too_early_harms_nobody() {
     });
 }
 
+/// Nothing is promised to the constructors that are safe. The descriptor is closed early, and its number is
+/// given to another socket.
+#[test]
+#[allow(deprecated, reason = "they are Tokio's")]
+fn a_number_that_is_given_again_is_another_descriptor() {
+    support::each_kind(|runtime| {
+        runtime.block_on(async {
+            let (near, _far) = pair();
+            let number = near.as_raw_fd();
+            let early = AsyncFd::new(Numbered(number)).unwrap();
+            // The descriptor of that number is replaced by another one, as by a `close` and an `open`.
+            let (other, mut other_far) = pair();
+            // SAFETY: `near` becomes a copy of `other`, and is used as a socket only.
+            assert_eq!(unsafe { libc::dup3(other.as_raw_fd(), number, libc::O_CLOEXEC) }, number);
+            let later = AsyncFd::with_interest(Numbered(number), Interest::READABLE).unwrap();
+            assert_ne!(early.as_fd().as_raw_fd(), number, "a duplicate");
+            drop(early);
+            other_far.write_all(b"x").unwrap();
+            later.readable().await.unwrap().retain_ready();
+            let promised = watch(near).unwrap();
+            drop(later);
+            promised.readable().await.unwrap().retain_ready();
+            assert_eq!(promised.as_fd().as_raw_fd(), number);
+        });
+    });
+}
+
+#[test]
+fn a_number_that_is_not_open_is_an_error_of_each_constructor() {
+    #[allow(deprecated, reason = "they are Tokio's")]
+    block_on(async {
+        let error = AsyncFd::new(Numbered(-1)).unwrap_err();
+        assert!(error.to_string().contains("descriptor -1"), "{error}");
+        let error = AsyncFd::try_with_interest(Numbered(-1), Interest::READABLE).unwrap_err();
+        assert_eq!(error.into_parts().0.0, -1);
+    });
+}
+
 #[test]
 fn outside_of_a_runtime_the_panic_says_what_to_do_and_where() {
     let text = support::panic_of(|| watch(Numbered(0)));

@@ -42,6 +42,12 @@
 //! released sources do not pile up. If SourceDelete fails (other code has closed the descriptor), the kernel
 //! may still report the source. Then the source stays until the driver goes.
 //!
+//! SourceDelete names a descriptor by its number. If other code has closed it and opened another one, which
+//! got the number and is watched, SourceDelete ends that watch, and succeeds. If a copy of the closed one is
+//! left, the kernel still reports the source, which is freed. So whoever calls `register` keeps the
+//! descriptor open until `deregister`: it owns the descriptor, or a duplicate (`io/unix/watched.rs`), or its
+//! caller has promised it.
+//!
 //! # Rejected
 //! - A table of slots with generations: a lock or a second indirection for each event.
 //! - Waiting in the dropping thread until the turn is over: a drop that blocks.

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 #[cfg(doc)]
 use super::AsyncFdReadyGuard;
 use super::register_error::AsyncFdRegisterError;
+use super::watched::Watched;
 use crate::Handle;
 use crate::driver::io::Interest;
 use crate::io::named_error::named;
@@ -46,9 +47,9 @@ use crate::io::registered::{Fd, Registered, WatchMode};
 /// ```
 pub struct AsyncFd<T: AsRawFd> {
     /// Declared before `inner`, so that the watch ends before the descriptor is closed. It has the
-    /// descriptor's number, so that the watch ends for the descriptor for which it began, whatever `inner`
-    /// says then.
-    pub(super) watch: Registered<Fd<RawFd>>,
+    /// descriptor's number, or a duplicate, so that the watch ends for the descriptor for which it began,
+    /// whatever `inner` says then.
+    pub(super) watch: Registered<Fd<Watched>>,
     inner: T,
 }
 
@@ -94,63 +95,76 @@ impl<T: AsRawFd> AsyncFd<T> {
         inner: T,
         interest: Interest,
     ) -> Result<Self, AsyncFdRegisterError<T>> {
-        let number = inner.as_raw_fd();
+        // SAFETY: (1) is (1) and (2) of our caller: `inner` lives as long as the watch, and after it.
+        let watched = unsafe { Watched::lent(inner.as_raw_fd()) };
+        Self::with_watched(inner, Ok(watched), interest)
+    }
+
+    #[track_caller]
+    fn with_watched(
+        inner: T,
+        watched: io::Result<Watched>,
+        interest: Interest,
+    ) -> Result<Self, AsyncFdRegisterError<T>> {
         let handle = Handle::current_for("AsyncFd");
-        match Registered::with_handle(Fd(number), WatchMode::new("AsyncFd", interest), handle) {
+        let watch =
+            |watched| Registered::with_handle(Fd(watched), WatchMode::new("AsyncFd", interest), handle);
+        match watched.and_then(watch) {
             Ok(watch) => Ok(Self { watch, inner }),
             Err(error) => {
-                let cause = named("watch", format_args!("descriptor {number}"), error);
+                let cause = named("watch", format_args!("descriptor {}", inner.as_raw_fd()), error);
                 Err(AsyncFdRegisterError::new(inner, cause))
             }
         }
     }
 
-    /// Works as [`register`](Self::register), which names the duties of its caller.
+    /// Works as [`register`](Self::register), but nothing promises that the descriptor stays open. So it
+    /// watches a duplicate of its own.
     ///
     /// # Errors
-    /// As for [`register`](Self::register), without `inner`.
+    /// As for [`register`](Self::register), without `inner`; and if the system gives no duplicate.
     #[doc(hidden)]
-    #[deprecated = "nothing keeps the descriptor open; use `AsyncFd::register`"]
+    #[deprecated = "it needs a second descriptor; use `AsyncFd::register`"]
     #[track_caller]
     pub fn new(inner: T) -> io::Result<Self> {
-        // SAFETY: (1), (2) are the caller's duties; only the deprecation tells the caller.
-        unsafe { Ok(Self::register(inner)?) }
+        #[allow(deprecated, reason = "they share the watch of a duplicate")]
+        Ok(Self::try_new(inner)?)
     }
 
-    /// Works as [`register_with_interest`](Self::register_with_interest).
+    /// Works as [`new`](Self::new), and watches for `interest` only.
     ///
     /// # Errors
-    /// As for [`register_with_interest`](Self::register_with_interest), without `inner`.
+    /// As for [`new`](Self::new).
     #[doc(hidden)]
-    #[deprecated = "nothing keeps the descriptor open; use `AsyncFd::register_with_interest`"]
+    #[deprecated = "it needs a second descriptor; use `AsyncFd::register_with_interest`"]
     #[track_caller]
     pub fn with_interest(inner: T, interest: Interest) -> io::Result<Self> {
-        // SAFETY: (1), (2) are the caller's duties; only the deprecation tells the caller.
-        unsafe { Ok(Self::register_with_interest(inner, interest)?) }
+        #[allow(deprecated, reason = "they share the watch of a duplicate")]
+        Ok(Self::try_with_interest(inner, interest)?)
     }
 
-    /// Works as [`register`](Self::register).
+    /// Works as [`new`](Self::new).
     ///
     /// # Errors
-    /// As for [`register`](Self::register).
+    /// As for [`new`](Self::new), with `inner`.
     #[doc(hidden)]
-    #[deprecated = "nothing keeps the descriptor open; use `AsyncFd::register`"]
+    #[deprecated = "it needs a second descriptor; use `AsyncFd::register`"]
     #[track_caller]
     pub fn try_new(inner: T) -> Result<Self, AsyncFdRegisterError<T>> {
-        // SAFETY: (1), (2) are the caller's duties; only the deprecation tells the caller.
-        unsafe { Self::register(inner) }
+        #[allow(deprecated, reason = "they share the watch of a duplicate")]
+        Self::try_with_interest(inner, Interest::READABLE | Interest::WRITABLE)
     }
 
-    /// Works as [`register_with_interest`](Self::register_with_interest).
+    /// Works as [`with_interest`](Self::with_interest).
     ///
     /// # Errors
-    /// As for [`register_with_interest`](Self::register_with_interest).
+    /// As for [`new`](Self::new), with `inner`.
     #[doc(hidden)]
-    #[deprecated = "nothing keeps the descriptor open; use `AsyncFd::register_with_interest`"]
+    #[deprecated = "it needs a second descriptor; use `AsyncFd::register_with_interest`"]
     #[track_caller]
     pub fn try_with_interest(inner: T, interest: Interest) -> Result<Self, AsyncFdRegisterError<T>> {
-        // SAFETY: (1), (2) are the caller's duties; only the deprecation tells the caller.
-        unsafe { Self::register_with_interest(inner, interest) }
+        let watched = Watched::duplicate(inner.as_raw_fd());
+        Self::with_watched(inner, watched, interest)
     }
 
     /// Returns the wrapped value.
@@ -275,8 +289,6 @@ impl<T: AsRawFd> AsRawFd for AsyncFd<T> {
 
 impl<T: AsRawFd> AsFd for AsyncFd<T> {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: by (1) and (2) of `register` the descriptor is open, and stays so for as long as `self` is
-        // borrowed.
-        unsafe { BorrowedFd::borrow_raw(self.as_raw_fd()) }
+        self.watch.as_fd()
     }
 }

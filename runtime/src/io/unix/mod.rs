@@ -3,6 +3,7 @@
 mod async_fd;
 mod guard;
 mod register_error;
+mod watched;
 
 pub use async_fd::AsyncFd;
 pub use guard::{AsyncFdReadyGuard, AsyncFdReadyMutGuard, TryIoError};

@@ -1,0 +1,54 @@
+//! The descriptor that the driver watches for an `AsyncFd`.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// A descriptor that stays open as long as this lives. So its number is not given to another open file, for
+/// which the driver would end the watch instead.
+#[derive(Debug)]
+pub enum Watched {
+    /// It belongs to another owner.
+    Lent(RawFd),
+    /// A duplicate of one that its owner may close at any time.
+    Own(OwnedFd),
+}
+
+impl Watched {
+    /// A descriptor that belongs to another owner.
+    ///
+    /// # Safety
+    /// 1. If `number` is the number of an open file, it stays so until the result is dropped.
+    pub unsafe fn lent(number: RawFd) -> Self {
+        Self::Lent(number)
+    }
+
+    /// A duplicate of descriptor `number`, which another program does not inherit.
+    ///
+    /// # Errors
+    /// The system's error, for a number that is not open, and at the limit of open descriptors.
+    pub fn duplicate(number: RawFd) -> io::Result<Self> {
+        // SAFETY: gives a new descriptor, or an error.
+        let duplicate = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) };
+        if duplicate < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: it is new, so it is ours.
+        Ok(Self::Own(unsafe { OwnedFd::from_raw_fd(duplicate) }))
+    }
+}
+
+impl AsRawFd for Watched {
+    fn as_raw_fd(&self) -> RawFd {
+        match self {
+            Self::Lent(number) => *number,
+            Self::Own(duplicate) => duplicate.as_raw_fd(),
+        }
+    }
+}
+
+impl AsFd for Watched {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: it is open: the driver watches nothing else, and by (1) of `lent` it stays so.
+        unsafe { BorrowedFd::borrow_raw(self.as_raw_fd()) }
+    }
+}
