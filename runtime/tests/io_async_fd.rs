@@ -337,6 +337,30 @@ fn a_number_that_is_given_again_is_another_descriptor() {
     });
 }
 
+/// The end of any descriptor of a file ends the process's record locks on it.
+#[test]
+#[allow(deprecated, reason = "it is Tokio's")]
+fn a_file_that_is_refused_keeps_its_locks() {
+    use std::os::unix::fs::MetadataExt;
+    block_on(async {
+        let path = std::env::temp_dir().join(format!("runtime-async-fd-{}", std::process::id()));
+        let file = File::create(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        // SAFETY: zeros are a `flock`, for the whole file.
+        let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+        lock.l_type = libc::F_WRLCK as libc::c_short;
+        // SAFETY: reads one `flock`.
+        assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLK, &lock) }, 0);
+        let inode = format!(":{} ", file.metadata().unwrap().ino());
+        let is_locked = || std::fs::read_to_string("/proc/locks").unwrap().contains(&inode);
+        assert!(is_locked());
+        let error = AsyncFd::try_new(file).unwrap_err();
+        assert!(is_locked());
+        let (_file, error) = error.into_parts();
+        assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+    });
+}
+
 #[test]
 fn a_number_that_is_not_open_is_an_error_of_each_constructor() {
     #[allow(deprecated, reason = "they are Tokio's")]

@@ -119,7 +119,8 @@ impl<T: AsRawFd> AsyncFd<T> {
     }
 
     /// Works as [`register`](Self::register), but nothing promises that the descriptor stays open. So it
-    /// watches a duplicate of its own.
+    /// watches a duplicate of its own, which is also what [`AsFd`] returns. A pipe or socket whose descriptor
+    /// is closed early stays open until the `AsyncFd` is dropped. A descriptor may be watched twice.
     ///
     /// # Errors
     /// As for [`register`](Self::register), without `inner`; and if the system gives no duplicate.

@@ -1,6 +1,7 @@
 //! The descriptor that the driver watches for an `AsyncFd`.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 /// A descriptor that stays open as long as this lives. So its number is not given to another open file, for
@@ -25,8 +26,13 @@ impl Watched {
     /// A duplicate of descriptor `number`, which another program does not inherit.
     ///
     /// # Errors
-    /// The system's error, for a number that is not open, and at the limit of open descriptors.
+    /// The system's error, for a number that is not open, and at the limit of open descriptors. For a file or
+    /// a folder the error with which the system refuses to watch it. Of those there is no duplicate, because
+    /// its end would end this process's record locks on the file.
     pub fn duplicate(number: RawFd) -> io::Result<Self> {
+        if is_file_or_folder(number)? {
+            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        }
         // SAFETY: gives a new descriptor, or an error.
         let duplicate = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) };
         if duplicate < 0 {
@@ -35,6 +41,17 @@ impl Watched {
         // SAFETY: it is new, so it is ours.
         Ok(Self::Own(unsafe { OwnedFd::from_raw_fd(duplicate) }))
     }
+}
+
+fn is_file_or_folder(number: RawFd) -> io::Result<bool> {
+    let mut about = MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: writes one `stat`, or gives an error.
+    if unsafe { libc::fstat(number, about.as_mut_ptr()) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `fstat` has succeeded, so it has written all of it.
+    let kind = unsafe { about.assume_init() }.st_mode & libc::S_IFMT;
+    Ok(kind == libc::S_IFREG || kind == libc::S_IFDIR)
 }
 
 impl AsRawFd for Watched {
