@@ -2,6 +2,7 @@
 #![cfg(feature = "process")]
 
 mod process_support;
+mod support;
 
 use std::io::{self, ErrorKind};
 use std::os::unix::process::ExitStatusExt;
@@ -282,6 +283,66 @@ fn a_wait_stays_with_the_inner_one_of_two_runtimes_that_a_thread_drives() {
             assert!(child.wait().await.unwrap().success());
         });
     });
+}
+
+/// The first runtime is driven by another thread, and the one of the wait by a thread that blocks.
+#[test]
+fn a_wait_ends_although_the_drivers_of_its_own_runtime_block() {
+    let build = || runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (driven, blocked) = (build(), build());
+    let sleeper = || Command::new("sleep").arg("0.1").spawn().unwrap();
+    let (mut first, mut second) = driven.block_on(async { (sleeper(), sleeper()) });
+    std::thread::scope(|threads| {
+        // Inside, so that a panic below ends the driver, too.
+        let (end, ended) = runtime::sync::oneshot::channel::<()>();
+        let driven = &driven;
+        let driver = threads.spawn(move || driven.block_on(ended).unwrap());
+        let handle = blocked.handle().clone();
+        blocked.block_on(async {
+            let wait = move || assert!(handle.block_on(first.wait()).unwrap().success());
+            std::thread::spawn(wait).join().unwrap();
+            // As a foreign executor would.
+            let this_thread = std::thread::current();
+            let waker = support::waker(move || this_thread.unpark());
+            let mut wait = pin!(second.wait());
+            let status = loop {
+                match wait.as_mut().poll(&mut Context::from_waker(&waker)) {
+                    Poll::Ready(status) => break status,
+                    Poll::Pending => std::thread::park(),
+                }
+            };
+            assert!(status.unwrap().success());
+        });
+        end.send(()).unwrap();
+        driver.join().unwrap();
+    });
+}
+
+#[test]
+fn a_wait_finds_its_way_among_three_runtimes() {
+    let build = || runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtimes = [build(), build(), build()];
+    let pending = |child: &mut runtime::process::Child| {
+        pin!(child.wait()).poll(&mut Context::from_waker(Waker::noop())).is_pending()
+    };
+    for last in 0..3 {
+        let mut child =
+            runtimes[0].block_on(async { Command::new("cat").stdin(Stdio::piped()).spawn().unwrap() });
+        let stdin = child.stdin.take();
+        for runtime in &runtimes {
+            let _entered = runtime.enter();
+            assert!(pending(&mut child));
+        }
+        let doomed = build();
+        doomed.block_on(async { assert!(pending(&mut child)) });
+        drop(doomed);
+        assert!(pending(&mut child), "the other runtimes still watch");
+        runtimes[last].block_on(async {
+            assert!(pending(&mut child));
+            drop(stdin);
+            assert!(child.wait().await.unwrap().success());
+        });
+    }
 }
 
 #[test]

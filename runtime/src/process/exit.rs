@@ -27,9 +27,12 @@
 //!
 //! # Another runtime
 //! A `Child` may outlive the runtime that watched it. A wait that finds that runtime shut down watches the
-//! child with the current runtime from then on. So does a wait in another runtime than the `current_thread`
-//! runtime that watches the child, because the first one may be idle: its driver runs only while a thread is
-//! in its `block_on`. A runtime with workers drives itself, so it goes on watching.
+//! child with the current runtime from then on.
+//!
+//! A `current_thread` runtime may be idle: its driver runs only while a thread is in its `block_on`. So a wait
+//! in another runtime than the one that watches the child watches the child there, too. Both watches stay,
+//! because the current runtime may be idle as well, and the wait ends when either reports the exit. A runtime
+//! with workers drives itself, so its watch is enough.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -58,7 +61,10 @@ pub(super) fn require_runtime() {
 #[derive(Debug)]
 pub(super) struct Process {
     child: StdChild,
+    /// The newest watch.
     notice: Notice,
+    /// The watches of other `current_thread` runtimes, from earlier waits.
+    others: Vec<Notice>,
 }
 
 /// The means by which the exit is noticed.
@@ -77,7 +83,7 @@ impl Process {
     /// With the child: the system's errors, or if the runtime was shut down.
     pub fn watch(child: StdChild) -> Result<Self, (StdChild, io::Error)> {
         match Notice::of(child.id()) {
-            Ok(notice) => Ok(Self { child, notice }),
+            Ok(notice) => Ok(Self { child, notice, others: Vec::new() }),
             Err(error) => Err((child, error)),
         }
     }
@@ -125,45 +131,64 @@ impl Process {
     /// Waits for the exit, and reaps the child.
     ///
     /// # Errors
-    /// The errors of `waitpid`: `ECHILD` if other code in this process has reaped the child. If the wait moves
-    /// to the current runtime, the errors of a watch, such as too many descriptors. If the runtime was shut
+    /// The errors of `waitpid`: `ECHILD` if other code in this process has reaped the child. If the current
+    /// runtime begins to watch, the errors of a watch, such as too many descriptors. If the runtime was shut
     /// down, the child still runs, and no runtime with I/O is current, an error for which
     /// [`is_shut_down_error`] is true.
     pub fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
         if self.may_be_idle_elsewhere() {
             match self.notice.anew() {
-                Ok(notice) => self.notice = notice,
+                Ok(notice) => self.others.push(std::mem::replace(&mut self.notice, notice)),
                 Err(error) if is_shut_down_error(&error) => {}
-                // The first runtime might never report the exit.
+                // The other runtime might never report the exit.
                 Err(error) => return Poll::Ready(Err(error)),
             }
         }
-        loop {
-            let Self { child, notice } = self;
+        let mut result = self.poll_others(cx);
+        while result.is_pending() {
+            let Self { child, notice, .. } = self;
             match ready!(notice.poll(cx, || child.try_wait())) {
                 Err(error) if is_shut_down_error(&error) => {
                     if let Some(status) = self.try_wait()? {
                         return Poll::Ready(Ok(status));
                     }
-                    if current_with_io().is_none() {
-                        return Poll::Ready(Err(error));
-                    }
-                    self.notice = self.notice.anew()?;
+                    self.notice = match current_with_io() {
+                        Some(_) => self.notice.anew()?,
+                        None => self.others.pop().ok_or(error)?,
+                    };
                 }
-                result => {
-                    self.note(&result);
-                    return Poll::Ready(result);
-                }
+                ended => result = Poll::Ready(ended),
             }
         }
+        result.map(|result| {
+            self.note(&result);
+            result
+        })
     }
 
-    /// Whether a runtime watches the child that may be idle, and another one is current that can.
+    /// Polls the watches of other runtimes, and ends those of runtimes that were shut down.
+    fn poll_others(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
+        let Self { child, others, .. } = self;
+        let mut ended = Poll::Pending;
+        others.retain_mut(|notice| match notice.poll(cx, || child.try_wait()) {
+            Poll::Ready(Err(error)) if is_shut_down_error(&error) => false,
+            Poll::Ready(result) => {
+                ended = Poll::Ready(result);
+                true
+            }
+            Poll::Pending => true,
+        });
+        ended
+    }
+
+    /// Whether all runtimes that watch the child may be idle, and another one is current that can.
     fn may_be_idle_elsewhere(&self) -> bool {
         self.notice.handle().is_some_and(|watcher| {
             watcher.shared().is_current_thread()
-                && current_with_io()
-                    .is_some_and(|current| current.id() != watcher.id() && current.is_driven())
+                && current_with_io().is_some_and(|current| {
+                    let is_it = |notice: &Notice| notice.handle().is_some_and(|it| it.id() == current.id());
+                    !is_it(&self.notice) && !self.others.iter().any(is_it)
+                })
         })
     }
 }

@@ -71,14 +71,6 @@ impl Handle {
         self.reference.shared_ptr()
     }
 
-    /// Whether the runtime has workers, or this thread drives it, or takes that over if no thread does. If
-    /// not, another thread may drive it all the same.
-    #[cfg(feature = "process")]
-    pub(crate) fn is_driven(&self) -> bool {
-        !self.shared().is_current_thread()
-            || context::drives(self.shared_ptr()) && self.shared().core.is_open_here()
-    }
-
     /// Returns the current runtime's handle, without a reference of its own.
     ///
     /// # Safety

@@ -34,7 +34,6 @@ thread_cell! {
         region: Cell::new((null(), Tag::NONE)),
         blocking: Cell::new(null()),
         block_ons: Cell::new(0),
-        drives: Cell::new(null()),
     };
 }
 
@@ -55,9 +54,6 @@ struct Context {
     blocking: Cell<*const Shared>,
     /// The number of `block_on` calls that this thread is in.
     block_ons: Cell<usize>,
-    /// The `current_thread` runtime that this thread drives, or waits to drive, in its innermost `block_on`
-    /// of such a runtime; or null.
-    drives: Cell<*const Shared>,
 }
 
 /// A runtime that was entered and not left; or surroundings, which hide the older entries.
@@ -408,24 +404,6 @@ pub fn enter_block_on<R>(f: impl FnOnce() -> R) -> R {
     CONTEXT.with(|context| context.block_ons.set(context.block_ons.get() + 1));
     let _restore = Restore;
     f()
-}
-
-/// Runs `f`, a `block_on` of the `current_thread` runtime `shared`.
-pub fn driving(shared: NonNull<Shared>, f: impl FnOnce()) {
-    struct Restore(*const Shared);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            CONTEXT.with(|context| context.drives.set(self.0));
-        }
-    }
-    let _restore = Restore(CONTEXT.with(|context| context.drives.replace(shared.as_ptr())));
-    f();
-}
-
-/// Whether the innermost `block_on` of a `current_thread` runtime on this thread is one of `shared`.
-#[cfg(feature = "process")]
-pub fn drives(shared: NonNull<Shared>) -> bool {
-    CONTEXT.with(|context| std::ptr::eq(context.drives.get(), shared.as_ptr()))
 }
 
 /// Marks this thread for good as a thread that runs blocking closures of `shared`.

@@ -83,12 +83,6 @@ impl Core {
         self.state.lock().owner = Some(thread::current());
     }
 
-    /// Whether the calling thread may ever take the core.
-    #[cfg(feature = "process")]
-    pub fn is_open_here(&self) -> bool {
-        self.state.lock().is_open_here()
-    }
-
     /// Takes the core. Returns false if it is taken, or its runtime has finished, or another thread owns it.
     pub(super) fn try_take(&self) -> bool {
         let mut state = self.state.lock();
@@ -202,12 +196,8 @@ impl Drop for Waiting<'_> {
 impl CoreState {
     /// Whether the calling thread may take the core.
     fn is_free(&self) -> bool {
-        !self.is_taken && !self.is_finished && self.is_open_here()
-    }
-
-    /// Whether the calling thread may take the core when it is free.
-    fn is_open_here(&self) -> bool {
-        self.owner.as_ref().is_none_or(|owner| owner.id() == thread::current().id())
+        let is_open_here = || self.owner.as_ref().is_none_or(|owner| owner.id() == thread::current().id());
+        !self.is_taken && !self.is_finished && is_open_here()
     }
 
     /// Calls a waiter that may take the core, if there is one.

@@ -73,8 +73,7 @@ pub fn block_on(handle: &Reference, future: ErasedFuture<'_>) {
     let shared = handle.shared();
     let _seeded = shared.config.rng_seed.as_ref().map(|seed| shared.core.seed_thread(seed));
     // The record that `coop.rs` has of an outer poll is put back afterwards.
-    let run = || root.run(handle.shared_ptr());
-    coop::suspended(|| context::driving(handle.shared_ptr(), run));
+    coop::suspended(|| root.run(handle.shared_ptr()));
 }
 
 /// A task of a runtime that was built to end by a panic has panicked: ends the runtime, and the calls of
