@@ -66,6 +66,28 @@ fn a_move_that_moves_nothing_keeps_the_bytes() {
     });
 }
 
+/// The kernel's log does not say its position, but moves to its end.
+#[test]
+fn a_device_that_does_not_say_its_position_can_be_moved() {
+    use std::io::{Read, Seek};
+    use std::os::unix::fs::OpenOptionsExt;
+    let open = std::fs::File::options().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg");
+    let has_record =
+        |mut log: std::fs::File| log.stream_position().is_err() && log.read(&mut [0; 8192]).is_ok();
+    if !open.is_ok_and(has_record) {
+        return;
+    }
+    runtime_with_one_blocking_thread().block_on(async {
+        let mut file = File::open("/dev/kmsg").await.unwrap();
+        let mut record = [0; 8192];
+        assert!(poll_once(file.read(&mut record)).is_pending());
+        // The read has ended.
+        file.flush().await.unwrap();
+        file.seek(SeekFrom::End(0)).await.unwrap();
+        assert!(file.read(&mut record).await.unwrap() > 0, "the bytes were kept");
+    });
+}
+
 /// Another descriptor of the same open file.
 fn file_of(file: &File) -> std::fs::File {
     std::os::fd::AsFd::as_fd(file).try_clone_to_owned().unwrap().into()

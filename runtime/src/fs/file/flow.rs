@@ -14,7 +14,7 @@
 
 use std::fs::File as StdFile;
 use std::future::{Future, poll_fn};
-use std::io::{self, ErrorKind, IoSlice, Read, Seek, SeekFrom, Write};
+use std::io::{self, IoSlice, Read, Seek, SeekFrom, Write};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -140,26 +140,18 @@ impl Flow {
     }
 
     /// Moves the file back to behind the bytes that were taken, and forgets the others, or the error of that
-    /// read. If that fails, both stay as they are. A file without a position, such as a FIFO, keeps the bytes
-    /// for the next read. If another handle has moved the file since the read, the file stays there.
+    /// read. If another handle has moved the file since the read, the file stays there. The bytes stay for
+    /// the next read if the file has no position, as a FIFO, or does not say it, as some devices.
     ///
-    /// Many devices, and descriptors such as an eventfd's, say that each move has succeeded, and do not move.
+    /// Other devices, and descriptors such as an eventfd's, say that each move has succeeded, and do not move.
     /// So a move counts only if the position shows it.
+    ///
+    /// # Errors
+    /// The system's, for a file that says its position and cannot be moved. The bytes stay then, too.
     pub fn move_back(&mut self, file: &StdFile) -> io::Result<()> {
         if let Some(Ok(fetched)) = &self.fetched {
-            // No `Vec` is longer than `i64::MAX`.
-            let ahead = (fetched.bytes.len() - fetched.taken) as i64;
-            if ahead > 0 {
-                let mut file = file;
-                let moved = file.stream_position().and_then(|from| {
-                    let is_there = fetched.end == Some(from);
-                    Ok(!is_there || file.seek(SeekFrom::Current(-ahead))? != from)
-                });
-                match moved {
-                    Err(error) if error.kind() == ErrorKind::NotSeekable => return Ok(()),
-                    Ok(false) => return Ok(()),
-                    result => result?,
-                };
+            if !fetched.is_empty() && !fetched.give_back(file)? {
+                return Ok(());
             }
         }
         self.fetched = None;
@@ -269,5 +261,19 @@ impl Fetched {
 
     fn is_empty(&self) -> bool {
         self.taken == self.bytes.len()
+    }
+
+    /// Moves the file back to behind the bytes that were taken, unless another handle has moved it. Returns
+    /// false if another read would not find the bytes.
+    fn give_back(&self, mut file: &StdFile) -> io::Result<bool> {
+        // No `Vec` is longer than `i64::MAX`.
+        let ahead = (self.bytes.len() - self.taken) as i64;
+        match file.stream_position() {
+            Err(_) => Ok(false),
+            Ok(position) if self.end != Some(position) => Ok(true),
+            // The read has not moved the file.
+            Ok(position) if position < ahead as u64 => Ok(false),
+            Ok(position) => Ok(file.seek(SeekFrom::Current(-ahead))? != position),
+        }
     }
 }
