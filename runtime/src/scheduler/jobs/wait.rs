@@ -55,6 +55,9 @@ use crate::scheduler::worker::Worker;
 /// With more waits than this on one stack, a waiter takes no more child jobs of other job processors.
 const DEEPEST: u32 = 128;
 
+/// How many of its own jobs a waiter runs at most before it asks again whether the wait is over.
+const UNASKED: u32 = 32;
+
 /// What a thread waits for on its job processor. Only that thread calls these methods.
 pub trait Awaited {
     /// Whether the wait is over.
@@ -157,13 +160,15 @@ impl OwnJobs {
             let mut rounds = 0;
             // The holder may run only a part of the jobs that lie here.
             let mut is_to_expose = self.waits_for() != Tag::NONE;
-            // Asked after each job, because the next one may be a stranger's, and take long.
             while !awaited.is_over() {
                 // SAFETY: (1).
                 if let Some(job) = unsafe { self.find_child_job(host, floor, JobProcessor::steal) } {
                     rounds = 0;
-                    // SAFETY: (1) the job was just claimed.
-                    unsafe { self.run(job) };
+                    // SAFETY: `run`: (1) the job was just claimed. `run_own_until`: (1).
+                    unsafe {
+                        self.run(job);
+                        self.run_own_until(floor, || awaited.is_over());
+                    }
                 } else if rounds < ROUNDS {
                     rounds += 1;
                     thread::yield_now();
@@ -266,31 +271,35 @@ impl OwnJobs {
     pub unsafe fn run_own(&self, floor: u32, is_done: impl Fn() -> bool) {
         if !is_done() {
             // SAFETY: (1).
-            self.with_host(|host| unsafe { self.run_own_as(host, floor, is_done) });
+            self.with_host(|host| host.engaged(self, || unsafe { self.run_own_until(floor, is_done) }));
         }
     }
 
+    /// As [`run_own`](Self::run_own), inside of [`Host::engaged`].
+    ///
+    /// It does not ask `is_done` after each job, because other threads write the answer. It asks after 1, 2,
+    /// 4 jobs and so on, up to [`UNASKED`]: each may be a stranger's and take long, but so the wait at most
+    /// doubles. A job of the overflow list may be one of a scope around, and would run on top of this one. So
+    /// it asks before each of those.
+    ///
     /// # Safety
     /// 1. As [`wait`](Self::wait).
-    unsafe fn run_own_as(&self, host: Host<'_>, floor: u32, is_done: impl Fn() -> bool) {
-        host.engaged(self, move || {
-            // Not asked after each job, because other threads write the answer. But a job of the overflow
-            // list may be one of a scope around, which would run on top of this one.
-            while !is_done() {
-                let mut left = 32;
-                while left > 0 {
-                    // Mostly no flag is set; `pop` asks the same.
-                    if self.flags.get() != 0 && self.has_flag(OVERFLOWED) && is_done() {
-                        return;
-                    }
-                    // SAFETY: (1).
-                    let Some(job) = (unsafe { self.pop(floor) }) else { return };
-                    // SAFETY: (1) the job was just claimed.
-                    unsafe { self.run(job) };
-                    left -= 1;
+    #[inline]
+    unsafe fn run_own_until(&self, floor: u32, is_done: impl Fn() -> bool) {
+        let mut unasked = 1;
+        while !is_done() {
+            for _ in 0..unasked {
+                // Mostly no flag is set; `pop` asks the same.
+                if self.flags.get() != 0 && self.has_flag(OVERFLOWED) && is_done() {
+                    return;
                 }
+                // SAFETY: (1).
+                let Some(job) = (unsafe { self.pop(floor) }) else { return };
+                // SAFETY: (1) the job was just claimed.
+                unsafe { self.run(job) };
             }
-        });
+            unasked = (2 * unasked).min(UNASKED);
+        }
     }
 
     /// A job that a waiter may run; see the module's docs. `steal` takes a job from a job processor.
