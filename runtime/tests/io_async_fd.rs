@@ -358,6 +358,9 @@ fn a_file_that_is_refused_keeps_its_locks() {
         assert!(is_locked());
         let (_file, error) = error.into_parts();
         assert_eq!(error.kind(), ErrorKind::PermissionDenied);
+        // The system watches some files.
+        let mounts = File::open("/proc/self/mounts").unwrap();
+        AsyncFd::with_interest(mounts, Interest::PRIORITY).unwrap();
     });
 }
 
@@ -382,6 +385,9 @@ fn outside_of_a_runtime_the_panic_says_what_to_do_and_where() {
     #[allow(deprecated, reason = "as Tokio's")]
     let ((file, line), here) = (support::place_of_panic(|| AsyncFd::new(Numbered(0))), line!());
     assert_eq!((file.as_str(), line), (file!(), here));
+    #[allow(deprecated, reason = "as Tokio's")]
+    let without = || without_io.block_on(async { AsyncFd::new(Numbered(0)) });
+    assert_eq!(support::place_of_panic(without).0, file!());
 }
 
 #[test]

@@ -58,8 +58,8 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// Starts to watch the descriptor of `inner` for reading and writing.
     ///
     /// # Errors
-    /// [`AsyncFdRegisterError`], which contains `inner`: for a descriptor that is not open, for a file or a
-    /// folder, which the system does not watch, for a descriptor that is watched already, and after the
+    /// [`AsyncFdRegisterError`], which contains `inner`: for a descriptor that is not open, for most files and
+    /// folders, which the system does not watch, for a descriptor that is watched already, and after the
     /// shutdown of the runtime.
     ///
     /// # Panics
@@ -107,9 +107,12 @@ impl<T: AsRawFd> AsyncFd<T> {
         interest: Interest,
     ) -> Result<Self, AsyncFdRegisterError<T>> {
         let handle = Handle::current_for("AsyncFd");
-        let watch =
-            |watched| Registered::with_handle(Fd(watched), WatchMode::new("AsyncFd", interest), handle);
-        match watched.and_then(watch) {
+        // No closure: a panic names the caller's place.
+        let watch = match watched {
+            Ok(watched) => Registered::with_handle(Fd(watched), WatchMode::new("AsyncFd", interest), handle),
+            Err(error) => Err(error),
+        };
+        match watch {
             Ok(watch) => Ok(Self { watch, inner }),
             Err(error) => {
                 let cause = named("watch", format_args!("descriptor {}", inner.as_raw_fd()), error);

@@ -26,12 +26,12 @@ impl Watched {
     /// A duplicate of descriptor `number`, which another program does not inherit.
     ///
     /// # Errors
-    /// The system's error, for a number that is not open, and at the limit of open descriptors. For a file or
-    /// a folder the error with which the system refuses to watch it. Of those there is no duplicate, because
-    /// its end would end this process's record locks on the file.
+    /// The system's error, for a number that is not open, at the limit of open descriptors, and for a file
+    /// that it does not watch. Of such a file there is no duplicate, because its end would end this process's
+    /// record locks on the file.
     pub fn duplicate(number: RawFd) -> io::Result<Self> {
-        if is_file_or_folder(number)? {
-            return Err(io::Error::from_raw_os_error(libc::EPERM));
+        if is_file(number)? {
+            try_to_watch(number)?;
         }
         // SAFETY: gives a new descriptor, or an error.
         let duplicate = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 0) };
@@ -43,15 +43,34 @@ impl Watched {
     }
 }
 
-fn is_file_or_folder(number: RawFd) -> io::Result<bool> {
+/// Whether this is a regular file. The system watches some of these, for instance in `/proc`.
+fn is_file(number: RawFd) -> io::Result<bool> {
     let mut about = MaybeUninit::<libc::stat>::uninit();
     // SAFETY: writes one `stat`, or gives an error.
     if unsafe { libc::fstat(number, about.as_mut_ptr()) } < 0 {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: `fstat` has succeeded, so it has written all of it.
-    let kind = unsafe { about.assume_init() }.st_mode & libc::S_IFMT;
-    Ok(kind == libc::S_IFREG || kind == libc::S_IFDIR)
+    let about = unsafe { about.assume_init() };
+    Ok(about.st_mode & libc::S_IFMT == libc::S_IFREG)
+}
+
+/// # Errors
+/// The system's error if it does not watch this descriptor.
+fn try_to_watch(number: RawFd) -> io::Result<()> {
+    // SAFETY: gives a new descriptor, or an error.
+    let epoll = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    if epoll < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is new, so it is ours.
+    let epoll = unsafe { OwnedFd::from_raw_fd(epoll) };
+    let mut event = libc::epoll_event { events: 0, u64: 0 };
+    // SAFETY: reads one `epoll_event`. `epoll` is closed here, and no events are taken from it.
+    match unsafe { libc::epoll_ctl(epoll.as_raw_fd(), libc::EPOLL_CTL_ADD, number, &mut event) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 impl AsRawFd for Watched {
