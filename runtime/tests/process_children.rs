@@ -346,6 +346,33 @@ fn a_wait_finds_its_way_among_three_runtimes() {
 }
 
 #[test]
+fn waits_in_runtimes_that_end_leave_no_watches() {
+    // Other tests open descriptors, too.
+    if !support::in_child("waits_in_runtimes_that_end_leave_no_watches", &[]) {
+        return;
+    }
+    let build = || runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let lasting = build();
+    let mut child = lasting.block_on(async { Command::new("cat").stdin(Stdio::piped()).spawn().unwrap() });
+    let stdin = child.stdin.take();
+    let mut round = || {
+        let pending = |child: &mut runtime::process::Child| {
+            pin!(child.wait()).poll(&mut Context::from_waker(Waker::noop())).is_pending()
+        };
+        let short = build();
+        short.block_on(async { assert!(pending(&mut child)) });
+        drop(short);
+        lasting.block_on(async { assert!(pending(&mut child)) });
+        support::descriptors().len()
+    };
+    let first = round();
+    let counts = [(); 5].map(|()| round());
+    assert!(counts.iter().all(|&count| count <= first), "{first}, then {counts:?}");
+    drop(stdin);
+    lasting.block_on(async { assert!(child.wait().await.unwrap().success()) });
+}
+
+#[test]
 fn a_wait_goes_on_in_another_runtime() {
     let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let mut child = runtime.block_on(async {

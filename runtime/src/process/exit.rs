@@ -29,10 +29,10 @@
 //! A `Child` may outlive the runtime that watched it. A wait that finds that runtime shut down watches the
 //! child with the current runtime from then on.
 //!
-//! A `current_thread` runtime may be idle: its driver runs only while a thread is in its `block_on`. So a wait
-//! in another runtime than the one that watches the child watches the child there, too. Both watches stay,
-//! because the current runtime may be idle as well, and the wait ends when either reports the exit. A runtime
-//! with workers drives itself, so its watch is enough.
+//! A `current_thread` runtime may be idle: its driver runs only while a thread is in its `block_on`. So a
+//! wait in another runtime than the one that watches the child watches the child there, too. Both watches
+//! stay, because the current runtime may be idle as well, and the wait ends when either reports the exit. A
+//! runtime with workers drives itself, so its watch is enough.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -125,6 +125,7 @@ impl Process {
     fn note<T>(&mut self, result: &io::Result<T>) {
         if result.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ECHILD)) {
             self.notice = Notice::Gone;
+            self.others.clear();
         }
     }
 
@@ -136,34 +137,45 @@ impl Process {
     /// down, the child still runs, and no runtime with I/O is current, an error for which
     /// [`is_shut_down_error`] is true.
     pub fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
-        if self.may_be_idle_elsewhere() {
-            match self.notice.anew() {
-                Ok(notice) => self.others.push(std::mem::replace(&mut self.notice, notice)),
-                Err(error) if is_shut_down_error(&error) => {}
-                // The other runtime might never report the exit.
-                Err(error) => return Poll::Ready(Err(error)),
+        loop {
+            if let Err(error) = self.watch_here() {
+                return Poll::Ready(self.try_wait()?.ok_or(error));
             }
-        }
-        let mut result = self.poll_others(cx);
-        while result.is_pending() {
-            let Self { child, notice, .. } = self;
-            match ready!(notice.poll(cx, || child.try_wait())) {
+            let mut ended = self.poll_others(cx);
+            if ended.is_pending() {
+                let Self { child, notice, .. } = self;
+                ended = notice.poll(cx, || child.try_wait());
+            }
+            match ready!(ended) {
                 Err(error) if is_shut_down_error(&error) => {
                     if let Some(status) = self.try_wait()? {
                         return Poll::Ready(Ok(status));
                     }
-                    self.notice = match current_with_io() {
-                        Some(_) => self.notice.anew()?,
-                        None => self.others.pop().ok_or(error)?,
+                    self.notice = match self.others.pop() {
+                        Some(other) => other,
+                        None if current_with_io().is_none() => return Poll::Ready(Err(error)),
+                        None => self.notice.anew()?,
                     };
                 }
-                ended => result = Poll::Ready(ended),
+                result => {
+                    self.note(&result);
+                    return Poll::Ready(result);
+                }
             }
         }
-        result.map(|result| {
-            self.note(&result);
-            result
-        })
+    }
+
+    /// Watches with the current runtime, too, if all others that do may be idle.
+    fn watch_here(&mut self) -> io::Result<()> {
+        if self.may_be_idle_elsewhere() {
+            match self.notice.anew() {
+                Ok(notice) => self.others.push(std::mem::replace(&mut self.notice, notice)),
+                Err(error) if is_shut_down_error(&error) => {}
+                // The other runtimes might never report the exit.
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// Polls the watches of other runtimes, and ends those of runtimes that were shut down.
