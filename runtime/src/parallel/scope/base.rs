@@ -102,6 +102,8 @@ impl<'a, 'scope> JobsOf<'a, 'scope> {
 }
 
 impl Awaited for JobsOf<'_, '_> {
+    const IS_SHARED: bool = true;
+
     fn is_over(&self) -> bool {
         let count = &self.base.count;
         // SAFETY: `is_folded`, `is_done`: (1) by duty 1 of `new` this thread is the owner. `is_done` is

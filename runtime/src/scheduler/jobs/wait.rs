@@ -47,7 +47,7 @@ use crate::loom::thread;
 use crate::scheduler::away::Role;
 use crate::scheduler::idle::Work;
 use crate::scheduler::in_place;
-use crate::scheduler::job_processor::{JobProcessor, OVERFLOWED};
+use crate::scheduler::job_processor::{BREADTH_FIRST, JobProcessor, OVERFLOWED};
 use crate::scheduler::owner::OwnJobs;
 use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
@@ -60,6 +60,10 @@ const UNASKED: u32 = 32;
 
 /// What a thread waits for on its job processor. Only that thread calls these methods.
 pub trait Awaited {
+    /// Whether other threads write the answer of [`is_over`](Self::is_over) often while the wait goes on, so
+    /// that each question disturbs them.
+    const IS_SHARED: bool;
+
     /// Whether the wait is over.
     fn is_over(&self) -> bool;
 
@@ -75,6 +79,8 @@ pub trait Awaited {
 }
 
 impl Awaited for CoreLatch {
+    const IS_SHARED: bool = false;
+
     fn is_over(&self) -> bool {
         self.is_set()
     }
@@ -153,7 +159,7 @@ impl OwnJobs {
     /// # Safety
     /// 1. As [`wait`](Self::wait).
     #[cold]
-    unsafe fn wait_as(&self, host: Host<'_>, awaited: &impl Awaited, floor: u32) {
+    unsafe fn wait_as<A: Awaited>(&self, host: Host<'_>, awaited: &A, floor: u32) {
         // Nothing unwinds through here.
         self.waits.set(self.waits.get() + 1);
         host.engaged(self, || {
@@ -164,10 +170,11 @@ impl OwnJobs {
                 // SAFETY: (1).
                 if let Some(job) = unsafe { self.find_child_job(host, floor, JobProcessor::steal) } {
                     rounds = 0;
-                    // SAFETY: `run`: (1) the job was just claimed. `run_own_until`: (1).
-                    unsafe {
-                        self.run(job);
-                        self.run_own_until(floor, || awaited.is_over());
+                    // SAFETY: (1) the job was just claimed.
+                    unsafe { self.run(job) };
+                    if A::IS_SHARED {
+                        // SAFETY: (1).
+                        unsafe { self.run_own_until(floor, || awaited.is_over()) };
                     }
                 } else if rounds < ROUNDS {
                     rounds += 1;
@@ -277,10 +284,10 @@ impl OwnJobs {
 
     /// As [`run_own`](Self::run_own), inside of [`Host::engaged`].
     ///
-    /// It does not ask `is_done` after each job, because other threads write the answer. It asks after 1, 2,
-    /// 4 jobs and so on, up to [`UNASKED`]: each may be a stranger's and take long, but so the wait at most
-    /// doubles. A job of the overflow list may be one of a scope around, and would run on top of this one. So
-    /// it asks before each of those.
+    /// It does not ask `is_done` after each job, because other threads write the answer. The jobs may be a
+    /// stranger's, and take long. So it asks after 1, 2, 4 jobs and so on, up to [`UNASKED`]. At most as many
+    /// jobs run after the end as before it. A job of the overflow list, or the oldest job, may be one of a
+    /// scope around, and would run on top of this one. So it asks before each of those.
     ///
     /// # Safety
     /// 1. As [`wait`](Self::wait).
@@ -290,7 +297,7 @@ impl OwnJobs {
         while !is_done() {
             for _ in 0..unasked {
                 // Mostly no flag is set; `pop` asks the same.
-                if self.flags.get() != 0 && self.has_flag(OVERFLOWED) && is_done() {
+                if self.flags.get() != 0 && self.has_flag(OVERFLOWED | BREADTH_FIRST) && is_done() {
                     return;
                 }
                 // SAFETY: (1).
