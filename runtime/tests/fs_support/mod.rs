@@ -86,9 +86,14 @@ pub fn runtime_with_one_blocking_thread() -> Runtime {
 
 /// Begins to read 8 bytes, while the pool has something else to do, and drops the future.
 pub fn begin_to_read(file: &mut File) {
+    begin_to_read_up_to(8, file);
+}
+
+/// The same, for so many bytes.
+pub fn begin_to_read_up_to(len: usize, file: &mut File) {
     let (go_on, may_go_on) = mpsc::channel::<()>();
     runtime::task::spawn_blocking(move || _ = may_go_on.recv());
-    assert!(poll_once(file.read(&mut [0; 8])).is_pending());
+    assert!(poll_once(file.read(&mut vec![0; len])).is_pending());
     drop(go_on);
 }
 
