@@ -33,6 +33,8 @@ fn a_spare_worker_that_is_refused_is_counted_and_tried_again() {
         client.send(PING);
         until("a thread is refused", || metrics.spare_refused_count() > before + 1);
         assert_eq!(metrics.spare_started_count(), 0);
+        // One that is called and not refused yet counts for a moment.
+        until("no spare worker is there", || metrics.num_spare_workers() == 0);
         drop(refused);
         assert_eq!(client.receive(), PING);
         stuck.end(&runtime);
@@ -60,6 +62,7 @@ fn while_spare_workers_are_refused_everything_waits_for_the_stuck() {
             assert_eq!(runtime.block_on(marked).unwrap(), 1);
         }
         assert_eq!(metrics.spare_started_count(), 0);
+        until("no spare worker is there", || metrics.num_spare_workers() == 0);
         // Under the same limit it ends.
         drop(runtime);
     }

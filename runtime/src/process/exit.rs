@@ -193,7 +193,7 @@ impl Process {
         ended
     }
 
-    /// Whether all runtimes that watch the child may be idle, and another one is current that can.
+    /// Whether all runtimes that watch the child may be idle, and another one is current that can watch it.
     fn may_be_idle_elsewhere(&self) -> bool {
         self.notice.handle().is_some_and(|watcher| {
             watcher.shared().is_current_thread()

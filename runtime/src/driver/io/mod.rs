@@ -44,9 +44,9 @@
 //!
 //! SourceDelete names a descriptor by its number. If other code has closed it and opened another one, which
 //! got the number and is watched, SourceDelete ends that watch, and succeeds. If a copy of the closed one is
-//! left, the kernel still reports the source, which is freed. So whoever calls `register` keeps the
-//! descriptor open until `deregister`: it owns the descriptor, or a duplicate (`io/unix/watched.rs`), or its
-//! caller has promised it.
+//! left, the kernel still reports the source, which is freed. So the caller of `register` keeps the
+//! descriptor open until `deregister`. It owns the descriptor, or a duplicate (`io/unix/watched.rs`), or
+//! `unsafe` code of the user has promised it.
 //!
 //! # Rejected
 //! - A table of slots with generations: a lock or a second indirection for each event.

@@ -58,8 +58,8 @@ impl<T: AsRawFd> AsyncFd<T> {
     /// Starts to watch the descriptor of `inner` for reading and writing.
     ///
     /// # Errors
-    /// [`AsyncFdRegisterError`], which contains `inner`: for a descriptor that is not open, for most files and
-    /// folders, which the system does not watch, for a descriptor that is watched already, and after the
+    /// [`AsyncFdRegisterError`], which contains `inner`: for a descriptor that is not open, for most files
+    /// and folders, which the system does not watch, for a descriptor that is watched already, and after the
     /// shutdown of the runtime.
     ///
     /// # Panics
@@ -95,7 +95,8 @@ impl<T: AsRawFd> AsyncFd<T> {
         inner: T,
         interest: Interest,
     ) -> Result<Self, AsyncFdRegisterError<T>> {
-        // SAFETY: (1) is (1) and (2) of our caller: `inner` lives as long as the watch, and after it.
+        // SAFETY: (1) by (1) and (2) of our caller, because `inner` lives as long as the watch, and after it.
+        // A number that is not open is refused, so there is no `AsyncFd` that could be borrowed.
         let watched = unsafe { Watched::lent(inner.as_raw_fd()) };
         Self::with_watched(inner, Ok(watched), interest)
     }
@@ -121,9 +122,9 @@ impl<T: AsRawFd> AsyncFd<T> {
         }
     }
 
-    /// Works as [`register`](Self::register), but nothing promises that the descriptor stays open. So it
-    /// watches a duplicate of its own, which is also what [`AsFd`] returns. A pipe or socket whose descriptor
-    /// is closed early stays open until the `AsyncFd` is dropped. A descriptor may be watched twice.
+    /// Works as [`register`](Self::register), but its caller promises nothing. So it watches a duplicate of
+    /// its own, which is also what [`AsFd`] returns. A pipe or socket whose descriptor is closed early stays
+    /// open until the `AsyncFd` is dropped. A descriptor may be watched twice.
     ///
     /// # Errors
     /// As for [`register`](Self::register), without `inner`; and if the system gives no duplicate.

@@ -18,7 +18,8 @@ impl Watched {
     /// A descriptor that belongs to another owner.
     ///
     /// # Safety
-    /// 1. If `number` is the number of an open file, it stays so until the result is dropped.
+    /// 1. If `number` is the number of an open file, it stays the number of that file until the result is
+    ///    dropped. If it is not, [`as_fd`](AsFd::as_fd) of the result is not called.
     pub unsafe fn lent(number: RawFd) -> Self {
         Self::Lent(number)
     }
@@ -84,7 +85,7 @@ impl AsRawFd for Watched {
 
 impl AsFd for Watched {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: it is open: the driver watches nothing else, and by (1) of `lent` it stays so.
+        // SAFETY: a duplicate is open until `self` is dropped. By (1) of `lent`, so is a lent descriptor.
         unsafe { BorrowedFd::borrow_raw(self.as_raw_fd()) }
     }
 }
