@@ -16,7 +16,7 @@ use crate::loom::thread;
 use crate::scheduler::context::{self, Entry};
 use crate::scheduler::enter;
 use crate::util::thread_probe::ThreadProbe;
-use crate::util::{rand, time_slice, unwind};
+use crate::util::{rand, unwind};
 
 /// A worker that is counted and has yet to run, on the thread that calls [`run`](Self::run). If it is dropped
 /// instead, it leaves like a worker that has run.
@@ -145,7 +145,7 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     let state = worker.shared();
     match worker.is_permanent() {
         true => state.away.permanent_comes(),
-        false => time_slice::ask(time_slice::SHORT_NANOS),
+        false => worker.begin_short_slices(),
     }
     // `AwakeShow` to `AwakeWakes`: the monitor counts a permanent worker from now on, and a spare worker
     // since it was called.

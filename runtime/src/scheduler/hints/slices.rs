@@ -1,5 +1,5 @@
-//! Scheduler slices of a job processor: the usual ones while its worker polls tasks, long ones while it
-//! computes.
+//! Scheduler slices of a job processor: the usual ones while its worker polls tasks (short ones for a spare
+//! worker), long ones while it computes.
 //!
 //! A split point lets other threads have the CPU, but a computation may take a millisecond from one split
 //! point to the next, as in the first partition of a sort. Meanwhile a thread may wake on the worker's CPU: a
@@ -18,7 +18,7 @@
 
 use std::cell::Cell;
 
-use crate::util::time_slice::{self, LONG_NANOS, USUAL};
+use crate::util::time_slice::{self, LONG_NANOS, SHORT_NANOS, USUAL};
 
 /// The time between two looks, over all workers of a runtime.
 pub const INTERVAL_NANOS: u64 = 200_000;
@@ -28,13 +28,26 @@ const LONG_AFTER_NANOS: u64 = INTERVAL_NANOS;
 
 /// What a job processor knows of its slices. Only the owner touches this. Times are those of `Splits::now`,
 /// in nanoseconds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Slices {
     /// When the present computation first looked at the clock.
     began: Cell<Option<u64>>,
     are_long: Cell<bool>,
     /// Whether the last computation took long, or the present one has taken long already.
     computes_long: Cell<bool>,
+    /// The owner's slices while it does not compute, in nanoseconds: [`USUAL`], or short ones.
+    usual: Cell<u64>,
+}
+
+impl Default for Slices {
+    fn default() -> Self {
+        Self {
+            began: Cell::default(),
+            are_long: Cell::default(),
+            computes_long: Cell::default(),
+            usual: Cell::new(USUAL),
+        }
+    }
 }
 
 impl Slices {
@@ -66,8 +79,14 @@ impl Slices {
         }
         self.computes_long.set(began.is_some_and(|began| now().saturating_sub(began) >= LONG_AFTER_NANOS));
         if self.are_long.replace(false) {
-            time_slice::ask(USUAL);
+            time_slice::ask(self.usual.get());
         }
+    }
+
+    /// The calling thread is a spare worker, and has short slices while it does not compute.
+    pub fn begin_short(&self) {
+        self.usual.set(SHORT_NANOS);
+        time_slice::ask(SHORT_NANOS);
     }
 
     fn lengthen(&self) {
@@ -116,6 +135,21 @@ mod tests {
             slices.begin();
             slices.end(|| unreachable!("nothing looked at the clock"));
             assert!(!are_long(&slices));
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_spare_worker_has_short_slices_again_after_a_computation() {
+        std::thread::spawn(|| {
+            let slices = Slices::default();
+            slices.begin_short();
+            slices.computes_long.set(true);
+            slices.begin();
+            assert!(are_long(&slices));
+            slices.end(|| unreachable!("nothing looked at the clock"));
+            assert!(current_nanos().is_none_or(|nanos| nanos == SHORT_NANOS));
         })
         .join()
         .unwrap();

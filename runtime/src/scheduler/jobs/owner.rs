@@ -97,6 +97,11 @@ impl OwnJobs {
         }
     }
 
+    /// The owner is a spare worker; see `hints/slices.rs`.
+    pub fn begin_short_slices(&self) {
+        self.slices.begin_short();
+    }
+
     /// The worker is back from a computation; see `hints/slices.rs`. `now` is called only if it is needed.
     pub fn end_slices(&self, now: impl FnOnce() -> u64) {
         self.slices.end(now);

@@ -263,6 +263,11 @@ impl Worker {
         job.map(|job| unsafe { self.run_job(job) }).is_some()
     }
 
+    /// This is a spare worker that begins; see `hints/slices.rs`.
+    pub(in crate::scheduler) fn begin_short_slices(&self) {
+        self.job_processor().inspect(|job_processor| job_processor.begin_short_slices());
+    }
+
     /// This worker is back from a computation; see `hints/slices.rs`.
     pub(in crate::scheduler) fn end_slices(&self) {
         if let Some(job_processor) = self.job_processor() {
