@@ -375,11 +375,10 @@ impl Worker {
         }
     }
 
-    /// Sorts the ring while all workers are inside of long polls. A permanent worker keeps the tasks that are
-    /// known to compute for long, and gives the others to the spare workers that serve. A serving worker
-    /// does the opposite, and so does a spare worker that is not needed. Without the sorting, a task on the
-    /// wrong worker would stay there, because a task that a worker polls and wakes goes to that worker's own
-    /// ring.
+    /// Sorts the ring while all workers are inside of long polls. A worker that takes slow tasks keeps these,
+    /// and gives the others to the spare workers that serve. A serving worker does the opposite, and so does
+    /// a spare worker that is not needed. Without the sorting, a task on the wrong worker would stay there,
+    /// because a task that a worker polls and wakes goes to that worker's own ring.
     #[inline]
     pub(super) fn sort_ring(&self) {
         if !self.is_permanent() || self.shared().away.is_any_serving() {
@@ -390,27 +389,29 @@ impl Worker {
     #[cold]
     #[inline(never)]
     fn sort_ring_beside_long_polls(&self) {
-        let shared = self.shared();
-        let is_here_for_slow = self.is_permanent();
-        let is_to_sort = match is_here_for_slow {
-            // The tasks that it gives away must not pile up in the injector.
-            true => self.has_long_polls() && shared.injector.is_empty(),
-            false => self.serves_only(),
-        };
-        if !is_to_sort || self.processor().ring.is_empty() {
+        let serves_only = !self.is_permanent() && self.serves_only();
+        if !serves_only && !self.gives_quick_tasks() || self.processor().ring.is_empty() {
             return;
         }
-        let others = self.take_out(|task| match is_here_for_slow {
-            true => !shared.monitor.slow_tasks.contains(task),
-            false => self.leaves_to_others(task),
+        let shared = self.shared();
+        let others = self.take_out(|task| match serves_only {
+            true => self.leaves_to_others(task),
+            false => !shared.monitor.slow_tasks.contains(task),
         });
         if others.is_empty() {
-        } else if is_here_for_slow {
+        } else if serves_only {
+            self.leave_slow(others);
+        } else {
             shared.injector.push_batch(others);
             shared.fetch_strictly(Work::Task);
-        } else {
-            self.leave_slow(others);
         }
+    }
+
+    /// Whether this worker, whose polls are long, gives its other tasks to those that serve. The injector may
+    /// already have some, as from threads outside, but what is given away must not pile up there.
+    fn gives_quick_tasks(&self) -> bool {
+        let shared = self.shared();
+        self.has_long_polls() && shared.away.is_any_serving() && shared.injector.len() < BACKLOG
     }
 
     /// Whether this spare worker may not take long. If so, its next turn comes after one poll, and the task

@@ -514,10 +514,10 @@ fn a_worker_with_long_polls_gives_quick_tasks_to_spare_workers_that_serve() {
     assert_eq!(worker.processor().ring.len(), 3, "its polls are short");
     worker.set_long_polls();
     assert!(worker.has_long_polls());
-    runtime.spawn();
+    (0..BACKLOG).for_each(|_| runtime.spawn());
     worker.sort_ring();
     assert_eq!(worker.processor().ring.len(), 3, "the injector would pile up");
-    runtime.injector.pop_task().unwrap().cancel();
+    (1..BACKLOG).for_each(|_| runtime.injector.pop_task().unwrap().cancel());
     runtime.away.set_up(|table| table.serving = 0);
     worker.sort_ring();
     assert_eq!(worker.processor().ring.len(), 3, "none serves");
@@ -525,6 +525,7 @@ fn a_worker_with_long_polls_gives_quick_tasks_to_spare_workers_that_serve() {
     sleeps(&runtime, index);
     worker.sort_ring();
     assert_eq!((worker.processor().ring.len(), runtime.unparked()), (1, vec![index]));
+    runtime.injector.pop_task().unwrap().cancel();
     let given = [(); 3].map(|()| id_of(runtime.injector.pop_task()));
     assert_eq!(given, [Some(ids[0]), Some(ids[2]), None]);
     assert_eq!(id_of(worker.next_task()), Some(ids[1]));
@@ -567,4 +568,21 @@ fn beside_long_polls_a_worker_that_leaves_the_driver_with_tasks_has_another_take
     drop(poller);
     worker.hand_driver_on();
     assert_eq!(runtime.unparked(), [1]);
+}
+
+#[test]
+fn a_spare_worker_that_helps_with_slow_tasks_gives_quick_ones_away() {
+    let runtime = NoThreads::with_spares(1, 2);
+    let (helper, server) = (spare(&runtime), runtime.add_spare());
+    let ids = fill_ring(&runtime, &helper, 2);
+    (0..2).for_each(|_| runtime.monitor.slow_tasks.insert(ids[0], std::panic::Location::caller()));
+    runtime.away.set_up(|table| (table.stalled, table.serving) = (1, 1));
+    helper.sort_ring();
+    assert_eq!(helper.processor().ring.len(), 2, "its polls are short");
+    helper.set_long_polls();
+    sleeps(&runtime, server);
+    helper.sort_ring();
+    assert_eq!((helper.processor().ring.len(), runtime.unparked()), (1, vec![server]));
+    assert_eq!(id_of(runtime.injector.pop_task()), Some(ids[1]));
+    assert_eq!(id_of(helper.own_queues().pop_front()), Some(ids[0]));
 }
