@@ -107,6 +107,24 @@ fn permits_that_come_at_once_do_not_exceed_the_maximum() {
 }
 
 #[test]
+fn a_future_that_has_its_permit_does_not_see_it_as_free() {
+    model(|| {
+        let semaphore = StdArc::new(Semaphore::new(0));
+        let [mut first, mut second] = [(); 2].map(|()| Box::pin(semaphore.clone().acquire_owned()));
+        assert!(poll(first.as_mut(), &Flag::new()).is_pending());
+        assert!(poll(second.as_mut(), &Flag::new()).is_pending());
+        let theirs = semaphore.clone();
+        let giver = thread::spawn(move || theirs.add_permits(2));
+        let permit = poll(first.as_mut(), &Flag::new());
+        if permit.is_ready() {
+            assert!(semaphore.available_permits() <= 1, "its own permit is free");
+        }
+        giver.join().unwrap();
+        assert_eq!(semaphore.available_permits(), 0);
+    });
+}
+
+#[test]
 fn a_permit_granted_before_a_close_and_not_seen_goes_back() {
     model(|| {
         let semaphore = StdArc::new(Semaphore::new(0));
@@ -166,6 +184,7 @@ mod twins {
         QueuedWithoutLook,
         LosesGranted,
         StoresWhatItSaw,
+        ShowsGranted,
     }
 
     /// PermitTake to PermitJoin and PermitGive to PermitSettle for single permits, with a queue of flags for
@@ -174,6 +193,8 @@ mod twins {
         bug: Bug,
         word: AtomicUsize,
         waiters: Mutex<VecDeque<StdArc<Flag>>>,
+        /// How many waiters were served: the outcome of the first one.
+        served: AtomicUsize,
     }
 
     impl Twin {
@@ -189,19 +210,24 @@ mod twins {
             if word & QUEUED == 0 {
                 return;
             }
-            let mut taken = 0;
+            let (mut taken, mut left) = (0, 0);
             while taken + ONE <= word - QUEUED {
                 let Some(flag) = waiters.pop_front() else { break };
+                match self.bug {
+                    Bug::StoresWhatItSaw | Bug::ShowsGranted => left += ONE,
+                    _ => _ = self.word.fetch_sub(ONE, AcqRel),
+                }
+                self.served.fetch_add(1, AcqRel);
                 std::task::Waker::from(flag).wake();
                 taken += ONE;
             }
             if waiters.is_empty() {
-                taken += QUEUED;
+                left += QUEUED;
             }
             if self.bug == Bug::StoresWhatItSaw {
-                self.word.store(word - taken, std::sync::atomic::Ordering::Release);
+                self.word.store(word - left, std::sync::atomic::Ordering::Release);
             } else {
-                self.word.fetch_sub(taken, AcqRel);
+                self.word.fetch_sub(left, AcqRel);
             }
         }
 
@@ -248,7 +274,12 @@ mod twins {
     }
 
     fn twin(bug: Bug) -> Arc<Twin> {
-        Arc::new(Twin { bug, word: AtomicUsize::new(0), waiters: Mutex::new(VecDeque::new()) })
+        Arc::new(Twin {
+            bug,
+            word: AtomicUsize::new(0),
+            waiters: Mutex::new(VecDeque::new()),
+            served: AtomicUsize::new(0),
+        })
     }
 
     /// `leaves`: the first waiter leaves while the permit comes, and the second must get it.
@@ -285,11 +316,26 @@ mod twins {
         });
     }
 
+    /// A permit comes for the one in the list, which looks how many are free.
+    fn check_shown(bug: Bug) {
+        model(move || {
+            let twin = twin(bug);
+            assert!(!twin.take(&Flag::new()));
+            let theirs = twin.clone();
+            let giver = thread::spawn(move || theirs.give());
+            if twin.served.load(Acquire) > 0 {
+                assert!(twin.word.load(Acquire) / ONE == 0, "its own permit is free");
+            }
+            giver.join().unwrap();
+        });
+    }
+
     #[test]
     fn the_twin_without_a_bug_passes() {
         check(Bug::None, false);
         check(Bug::None, true);
         check_givers(Bug::None);
+        check_shown(Bug::None);
     }
 
     #[test]
@@ -308,5 +354,11 @@ mod twins {
     #[should_panic(expected = "lost permit")]
     fn a_server_that_stores_what_it_saw_is_found() {
         check_givers(Bug::StoresWhatItSaw);
+    }
+
+    #[test]
+    #[should_panic(expected = "its own permit is free")]
+    fn a_server_that_shows_what_it_has_granted_is_found() {
+        check_shown(Bug::ShowsGranted);
     }
 }

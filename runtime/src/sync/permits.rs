@@ -19,8 +19,9 @@
 //! give(n)
 //!   PermitGive     free += n; it was not QUEUED: done
 //!   PermitLock     else lock
-//!   PermitGrant    release waiters from the front while free ≥ their need
-//!   PermitSettle   free -= theirs; the list is empty: clear QUEUED; unlock; wake
+//!   PermitGrant    while free ≥ the need of the first waiter: PermitHide; release it
+//!   PermitHide     free -= its need, but for what comes of n
+//!   PermitSettle   free += what is left of n; the list is empty: clear QUEUED; unlock; wake
 //! ```
 //! EXCESS is the highest bit of the number of free permits. It says that there are more than `MAX`. That
 //! happens only if a program adds permits while others are taken, and then all come back. PermitGive adds
@@ -48,8 +49,8 @@
 //!
 //! If the first waiter needs more than is free, the next giver looks at it again. That giver's PermitGive
 //! comes after PermitGrant's look at the word, so it sees QUEUED and waits for the lock. Between
-//! PermitGrant's look and PermitSettle the free permits only grow, so PermitSettle can take what PermitGrant
-//! has promised.
+//! PermitGrant's look and PermitSettle other threads only add permits, so PermitHide finds what it takes. It
+//! comes before the release: a future that has its permits does not see them as free.
 //!
 //! The next taker sees what was done under a permit. All changes of the word are read-modify-writes, those
 //! that give are Release, and PermitTake and PermitGrant's look are Acquire. The outcomes pass on what
@@ -209,7 +210,9 @@ impl Permits {
                 match waiters.front_key() {
                     Some(need) if need <= free => {
                         free -= need;
-                        change = change.wrapping_sub(need);
+                        let shown = need.saturating_sub(change);
+                        change -= need - shown;
+                        self.hide(shown);
                     }
                     _ => break,
                 }
@@ -220,13 +223,21 @@ impl Permits {
             // PermitSettle.
             let settled = (change << SHIFT).wrapping_sub(ended);
             let before = self.word.fetch_add(settled, Ordering::Release);
-            // Served waiters have taken their permits, so the others may go. Other threads may have given
-            // permits since the look.
+            // Other threads may have given permits since the look.
             if before.wrapping_add(settled) & EXCESS != 0 {
                 self.remove_excess();
             }
             wakers.is_full()
         });
+    }
+
+    /// PermitHide: takes `n` permits, which the word shows as free, for a waiter that is about to be released.
+    /// Called under the lock, with QUEUED set.
+    fn hide(&self, n: usize) {
+        if n > 0 {
+            // Relaxed: it gives no permits, and a change between other changes passes on what they released.
+            self.word.fetch_sub(n << SHIFT, Ordering::Relaxed);
+        }
     }
 
     /// Makes the number of free permits [`MAX`](Self::MAX) if it is larger. Called under the lock.
