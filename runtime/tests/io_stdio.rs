@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, ErrorKind, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::AsRawFd;
 use std::pin::pin;
 use std::process::{Child, ChildStdin, Stdio};
@@ -11,9 +11,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use runtime::Runtime;
 use runtime::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, stderr, stdin, stdout};
-use support::{KINDS, build, builder, child_command, each_kind, finish_child, is_child, run_child};
+use runtime::{Runtime, task};
+use support::{KINDS, build, builder, child_command, each_kind, finish_child, in_child, is_child, run_child};
 
 /// What a child has written to its output between the two marks, beside what the test harness prints there.
 fn between_marks(output: &[u8]) -> String {
@@ -433,4 +433,42 @@ fn handles_know_their_descriptors() {
     use std::os::fd::AsFd;
     assert_eq!([stdin().as_raw_fd(), stdout().as_raw_fd(), stderr().as_raw_fd()], [0, 1, 2]);
     assert_eq!(stdout().as_fd().as_raw_fd(), 1);
+}
+
+/// The system takes a part of a line, and std keeps the rest.
+#[test]
+fn a_flush_ends_when_the_rest_of_a_line_is_out() {
+    const NAME: &str = "a_flush_ends_when_the_rest_of_a_line_is_out";
+    const ROOM: usize = 4096;
+    if !in_child(NAME, &[]) {
+        return;
+    }
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    // SAFETY: these calls get and set what belongs to descriptors that are open.
+    let (had_room, stdout_before) = unsafe {
+        let had_room = libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, ROOM as libc::c_int);
+        let stdout_before = libc::dup(libc::STDOUT_FILENO);
+        libc::dup2(writer.as_raw_fd(), libc::STDOUT_FILENO);
+        libc::fcntl(libc::STDOUT_FILENO, libc::F_SETFL, libc::O_NONBLOCK);
+        libc::fcntl(reader.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK);
+        (had_room, stdout_before)
+    };
+    assert_eq!(had_room, ROOM as libc::c_int);
+    let mut line = vec![b'x'; ROOM + 500];
+    line.push(b'\n');
+    let mut bytes = vec![0; 2 * line.len()];
+    let read = build(1).block_on(async {
+        let mut stdout = stdout();
+        stdout.write_all(&line).await.unwrap();
+        let mut read = 0;
+        while read < ROOM {
+            read += reader.read(&mut bytes[read..]).unwrap_or(0);
+            task::yield_now().await;
+        }
+        stdout.flush().await.unwrap();
+        read + reader.read(&mut bytes[read..]).unwrap_or(0)
+    });
+    // SAFETY: as above.
+    unsafe { libc::dup2(stdout_before, libc::STDOUT_FILENO) };
+    assert_eq!((read, &bytes[..line.len()]), (line.len(), &line[..]));
 }

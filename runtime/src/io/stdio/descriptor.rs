@@ -15,7 +15,8 @@ pub fn read(stream: &mut (impl Read + AsRawFd), bytes: &mut [u8]) -> io::Result<
 /// Writes all of `bytes`, and flushes if `flush` is set. Returns whether the stream holds nothing back now.
 pub fn write(stream: &mut (impl Write + AsRawFd), mut bytes: &[u8], flush: bool) -> io::Result<bool> {
     let fd = stream.as_raw_fd();
-    // Std's streams hold back at most the bytes after the last line feed.
+    // Std's streams hold back the bytes after the last line feed. If the system has taken only a part of the
+    // lines, they may also hold back the rest.
     let is_whole = bytes.last() == Some(&b'\n') || fd == libc::STDERR_FILENO;
     while !bytes.is_empty() {
         match patiently(fd, libc::POLLOUT, || stream.write(bytes))? {
@@ -23,10 +24,12 @@ pub fn write(stream: &mut (impl Write + AsRawFd), mut bytes: &[u8], flush: bool)
             n => bytes = &bytes[n..],
         }
     }
-    if flush {
+    let flushes = flush || is_whole;
+    if flushes {
+        // If nothing is held back, this calls nothing.
         patiently(fd, libc::POLLOUT, || stream.flush())?;
     }
-    Ok(flush || is_whole)
+    Ok(flushes)
 }
 
 /// Repeats `call` as long as it is interrupted or would block.
