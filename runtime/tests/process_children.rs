@@ -455,3 +455,18 @@ fn handles_can_be_sent_and_shared_and_printed() {
         assert!(format!("{child:?}").contains("status"));
     });
 }
+
+#[test]
+fn a_child_that_was_waited_for_before_it_was_taken_over_has_its_status() {
+    block_on(async {
+        let spawned = shell("exit 5").spawn_with(|std| {
+            let mut child = std.spawn()?;
+            child.wait()?;
+            Ok(child)
+        });
+        let mut child = spawned.unwrap();
+        assert_eq!(child.id(), None);
+        assert_eq!(child.try_wait().unwrap().and_then(|status| status.code()), Some(5));
+        assert_eq!(child.wait().await.unwrap().code(), Some(5));
+    });
+}

@@ -3,6 +3,7 @@
 
 mod process_support;
 
+use std::os::fd::AsRawFd;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -158,10 +159,16 @@ fn a_child_that_cannot_be_watched_is_killed() {
     let handle = runtime.handle().clone();
     drop(runtime);
     let _guard = handle.enter();
-    let mut id = 0;
-    let mut keep = |child: &std::process::Child| id = child.id();
-    let error = sleeper().spawn_with(|std| std.spawn().inspect(&mut keep)).unwrap_err();
+    let (mut id, mut pipe) = (0, None);
+    let link = |fd| std::fs::read_link(format!("/proc/self/fd/{fd}")).ok();
+    let mut keep = |child: &std::process::Child| {
+        id = child.id();
+        pipe = child.stdin.as_ref().map(|stdin| (stdin.as_raw_fd(), link(stdin.as_raw_fd())));
+    };
+    let error = sleeper().stdin(Stdio::piped()).spawn_with(|std| std.spawn().inspect(&mut keep)).unwrap_err();
     assert!(error.to_string().contains("was shut down"), "{error}");
+    let (fd, before) = pipe.unwrap();
+    assert!(before.is_some() && link(fd) != before, "its pipe is closed");
     until_blocking(|| matches!(state(id), None | Some('Z')));
     sweep_until_reaped(id);
 }

@@ -69,7 +69,11 @@ impl Child {
         let stdout = std.stdout.take().map(ChildStdout::from_std).transpose()?;
         let stderr = std.stderr.take().map(ChildStderr::from_std).transpose()?;
         running.kill_on_drop = kill_on_drop;
-        Ok(Self { state: ChildState::Running(running), stdin, stdout, stderr })
+        let state = match running.process().earlier_status() {
+            Some(status) => ChildState::Exited(status),
+            None => ChildState::Running(running),
+        };
+        Ok(Self { state, stdin, stdout, stderr })
     }
 
     /// Returns the system's number of the process. `None` once the process was waited for, or a wait has

@@ -93,6 +93,14 @@ impl Process {
         (!matches!(self.notice, Notice::Gone)).then(|| self.child.id())
     }
 
+    /// The status, if the child was waited for before it was watched.
+    pub fn earlier_status(&mut self) -> Option<ExitStatus> {
+        match self.notice {
+            Notice::Gone => self.child.try_wait().ok().flatten(),
+            _ => None,
+        }
+    }
+
     /// The child of the standard library. It has the pipes until they are taken out.
     pub fn std_mut(&mut self) -> &mut StdChild {
         &mut self.child

@@ -57,7 +57,8 @@ pub(super) fn adopt(mut process: Process) {
     if !matches!(process.try_wait(), Ok(None)) {
         return;
     }
-    let (child, notice) = process.into_parts();
+    let (mut child, notice) = process.into_parts();
+    close_pipes(&mut child);
     let slot = Slot::new(child);
     // The handle is cloned, because the notice moves into the task.
     let Some(handle) = notice.handle().cloned() else { return };
@@ -73,7 +74,13 @@ pub(super) fn adopt(mut process: Process) {
 pub(super) fn kill(mut child: StdChild) {
     // There is no caller to tell of an error.
     let _ = kill_by_number(&mut child);
+    close_pipes(&mut child);
     enlist(Slot::new(child));
+}
+
+/// Closes the pipes that were not taken out, because the child could not be handed to the caller.
+fn close_pipes(child: &mut StdChild) {
+    drop((child.stdin.take(), child.stdout.take(), child.stderr.take()));
 }
 
 /// Reaps the children on the list that have ended.
