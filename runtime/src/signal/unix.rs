@@ -21,6 +21,7 @@ use mio::net::UnixStream;
 use signal_hook_registry::SigId;
 
 use crate::driver::io::{Direction, Interest};
+use crate::io::named_error::named;
 use crate::io::registered::{Registered, WatchMode};
 use crate::runtime::handle::Handle;
 
@@ -151,7 +152,7 @@ pub fn signal(kind: SignalKind) -> io::Result<Signal> {
     if number <= 0 || signal_hook_registry::FORBIDDEN.contains(&number) {
         return Err(io::Error::other(format!("signal {number} cannot be listened to")));
     }
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("signal {number}: {error}"));
+    let named = |error| named("listen to", format_args!("signal {number}"), error);
     let (receiver, sender) = UnixStream::pair().map_err(named)?;
     let watch = WatchMode::new("signal", Interest::READABLE);
     let receiver = Registered::new(receiver, watch).map_err(named)?;
