@@ -5,12 +5,12 @@ mod support;
 use std::collections::HashSet;
 use std::future::{pending, poll_fn};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, RawWaker, RawWakerVTable, Wake, Waker};
 use std::thread;
 
-use runtime::task::JoinHandle;
+use runtime::task::{AbortHandle, JoinHandle, yield_now};
 use support::{Drops, build, each_kind, until, watchdog};
 
 /// A task that gives its waker away at each poll.
@@ -331,4 +331,47 @@ fn large_and_aligned_futures_and_outputs_arrive_whole() {
         let nothing: () = runtime.block_on(runtime.spawn(async {})).unwrap();
         nothing
     });
+}
+
+/// What the wakers of `LATE` share. A clone waits until the task has ended.
+struct Late {
+    begin: AtomicBool,
+    task: AbortHandle,
+    wakers: AtomicUsize,
+}
+
+static LATE: RawWakerVTable = RawWakerVTable::new(
+    |late| {
+        // SAFETY: the test keeps what its wakers refer to.
+        let shared = unsafe { &*late.cast::<Late>() };
+        shared.begin.store(true, SeqCst);
+        until("the task ends", || shared.task.is_finished());
+        shared.wakers.fetch_add(1, SeqCst);
+        RawWaker::new(late, &LATE)
+    },
+    |_| unreachable!("the task has ended before"),
+    |_| unreachable!("the task has ended before"),
+    // SAFETY: as above.
+    |late| _ = unsafe { &*late.cast::<Late>() }.wakers.fetch_sub(1, SeqCst),
+);
+
+#[test]
+fn a_waker_that_comes_too_late_is_dropped_at_once() {
+    let _watchdog = watchdog();
+    let runtime = build(1);
+    let (tell, task) = mpsc::channel::<Arc<Late>>();
+    let mut handle = runtime.spawn(async move {
+        let late = task.recv().unwrap();
+        while !late.begin.load(SeqCst) {
+            yield_now().await;
+        }
+    });
+    let begin = AtomicBool::new(false);
+    let late = Arc::new(Late { begin, task: handle.abort_handle(), wakers: AtomicUsize::new(1) });
+    tell.send(late.clone()).unwrap();
+    // SAFETY: the functions are as a waker's have to be, and `late` lives as long as the wakers.
+    let waker = unsafe { Waker::from_raw(RawWaker::new(Arc::as_ptr(&late).cast(), &LATE)) };
+    assert!(Pin::new(&mut handle).poll(&mut Context::from_waker(&waker)).is_ready());
+    assert_eq!(late.wakers.load(SeqCst), 1, "the abort handle keeps no waker");
+    drop(waker);
 }

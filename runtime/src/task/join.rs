@@ -218,8 +218,10 @@ unsafe fn poll_done(header: &Header, cx: &mut Context<'_>) -> bool {
         }
     });
     let is_done = !header.state.set_join_waker();
+    // SAFETY: JOIN_WAKER is still unset, so the completer has left the slot to the handle.
+    let late = if is_done { header.join_waker.with_mut(|slot| unsafe { (*slot).take() }) } else { None };
     // Foreign code, so last.
-    drop(replaced);
+    drop((replaced, late));
     is_done
 }
 
