@@ -369,8 +369,9 @@ impl Drop for RestoreOnPending {
         if let Some(before) = self.before.get() {
             STATE.with(|state| {
                 // A refusal of a leaf future inside of this operation has put a count of refusals there. The
-                // count stays, because another executor is recognised by it.
-                if state.budget.get().is_none_or(|now| now <= BUDGET) {
+                // count stays, because another executor is recognised by it. Without a budget, the poll whose
+                // budget it was is over, or this is inside of `unconstrained`.
+                if state.budget.get().is_some_and(|now| now <= BUDGET) {
                     state.budget.set(Some(before));
                 }
             });

@@ -9,11 +9,12 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 
 use runtime::io::{AsyncReadExt, AsyncWriteExt};
 use runtime::net::{TcpListener, TcpStream};
 use runtime::sync::{Barrier, Mutex, Notify, Semaphore, mpsc, oneshot};
+use runtime::task::coop;
 use runtime::time::{Duration, Instant};
 use support::{build, watchdog};
 
@@ -294,4 +295,16 @@ yields! {
         assert_eq!(unsafe { libc::raise(libc::SIGUSR1) }, 0);
         assert_eq!(signals.recv().await, Some(()));
     }
+}
+
+#[test]
+fn an_operation_that_is_given_back_after_its_poll_leaves_no_budget_there() {
+    let proceed = || coop::poll_proceed(&mut Context::from_waker(Waker::noop()));
+    let mut kept = None;
+    build(0).block_on(poll_fn(|_| {
+        kept = Some(proceed());
+        Poll::Ready(())
+    }));
+    drop(kept);
+    assert!((0..1_000).all(|_| proceed().map(|coop| coop.made_progress()).is_ready()));
 }
