@@ -3,13 +3,16 @@
 mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
+use std::task::Context;
 use std::thread;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use runtime::{Compute, Runtime, parallel, task};
-use support::{Drops, Gate, build, builder, text_of, until, watchdog};
+use support::{Drops, Gate, build, builder, text_of, until, waker, watchdog};
 
 /// A computation that never ends by itself, and how often its parts have begun.
 struct Endless {
@@ -617,4 +620,37 @@ fn in_another_pool_it_ends_soon() {
         assert!(!goes_on_after(build(1), begin, abort));
         assert!(begun.load(SeqCst) <= 16, "{begun:?} in a pool of {threads}");
     }
+}
+
+#[test]
+fn a_waker_that_a_cancelled_computation_calls_while_it_waits_is_no_part_of_it() {
+    let _watchdog = watchdog();
+    // Nobody but the worker that waits is there to call the waker.
+    let runtime = builder(2).spare_workers(0).build().unwrap();
+    let [is_stolen, is_over] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+    let (stolen, over) = (is_stolen.clone(), is_over.clone());
+    let computation = runtime.compute(move || {
+        let spin_until = |flag: &AtomicBool| {
+            while !flag.load(SeqCst) {
+                thread::yield_now();
+            }
+        };
+        let second = || {
+            stolen.store(true, SeqCst);
+            spin_until(&over);
+        };
+        parallel::join(|| spin_until(&stolen), second);
+    });
+    until("the second closure is stolen", || is_stolen.load(SeqCst));
+    drop(computation);
+    let (tell, told) = mpsc::channel();
+    let waker = waker(move || {
+        parallel::scope(|scope| scope.spawn(|_| ()));
+        tell.send(parallel::is_cancelled()).unwrap();
+    });
+    let _entered = runtime.enter();
+    let mut sleep = pin!(runtime::time::sleep(Duration::from_millis(10)));
+    assert!(sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert!(!told.recv().unwrap(), "the waker is not cancelled");
+    is_over.store(true, SeqCst);
 }

@@ -45,6 +45,7 @@ use crate::driver::time::Deadline;
 use crate::job::{CoreLatch, JobRef, Tag};
 use crate::loom::thread;
 use crate::scheduler::away::Role;
+use crate::scheduler::belonging::outside_of_computations;
 use crate::scheduler::idle::Work;
 use crate::scheduler::in_place;
 use crate::scheduler::job_processor::{BREADTH_FIRST, JobProcessor, OVERFLOWED};
@@ -434,10 +435,12 @@ impl OwnJobs {
             if self.shared().has_jobs_for(Some(self), Role::Full) {
                 self.shared().fetch(Work::Job);
             }
-            match self.waits_for() {
+            let call = || match self.waits_for() {
                 Tag::NONE => worker.call_foreign(),
                 _ => worker.call_foreign_elsewhere(),
-            }
+            };
+            // They are no part of the computation that waits, nor in the runtime that it has entered.
+            outside_of_computations(|| self.in_surroundings(call));
         }
         has_foreign
     }
