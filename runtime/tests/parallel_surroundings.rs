@@ -566,3 +566,30 @@ fn a_task_of_a_nested_runtime_computes_where_the_thread_that_drives_it_does() {
         assert!(name.starts_with("runtime-pool"), "{name}");
     }
 }
+
+#[test]
+fn jobs_of_a_scope_on_a_stack_that_unwinds_see_the_runtime_that_was_entered() {
+    let _watchdog = watchdog();
+    struct OnDrop<F: FnMut()>(F);
+    impl<F: FnMut()> Drop for OnDrop<F> {
+        fn drop(&mut self) {
+            (self.0)();
+        }
+    }
+    let (pool, own, other) = (ThreadPoolBuilder::new().num_threads(1).build().unwrap(), build(1), build(1));
+    let see = |handle: &Handle| {
+        let seen = AtomicBool::new(false);
+        let unwound = catch_unwind(AssertUnwindSafe(|| {
+            let _entered = handle.enter();
+            let _scope = OnDrop(|| {
+                scope(|scope| scope.spawn(|_| seen.store(is_current(handle), SeqCst)));
+            });
+            std::panic::resume_unwind(Box::new(()));
+        }));
+        assert!(unwound.is_err());
+        seen.into_inner()
+    };
+    assert!(pool.install(|| see(other.handle())));
+    let other = other.handle().clone();
+    assert!(own.block_on(own.compute(move || see(&other))).unwrap());
+}

@@ -178,9 +178,11 @@ impl<'scope> Base<'scope> {
     #[inline]
     fn new(pool: Option<NonNull<Shared>>, processor: Option<&OwnJobs>) -> Self {
         let home = processor.filter(|processor| Some(processor.shared_ptr()) == pool);
+        // On a stack that unwinds, the jobs are in no region, and yet in the runtime that was entered.
+        let has_own_region = home.is_none_or(|home| !home.region().is_null() && std::thread::panicking());
         // SAFETY: the pool is that of `processor`, whose thread keeps it, or the caller holds it by a `Stay`.
         let foreign =
-            pool.filter(|_| home.is_none()).map(|pool| CallRegion::of(processor, unsafe { pool.as_ref() }));
+            pool.filter(|_| has_own_region).map(|pool| CallRegion::of(processor, unsafe { pool.as_ref() }));
         let (region, tag) =
             foreign.as_ref().map_or_else(|| region_of(processor), |call| (call.region(), call.tag()));
         // SAFETY: (1) a scope's region is live.
