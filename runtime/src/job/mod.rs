@@ -9,6 +9,7 @@
 
 pub mod count;
 pub mod heap;
+pub mod heap_region;
 pub mod job_ref;
 pub mod latch;
 pub mod region;
@@ -16,6 +17,7 @@ pub mod stack;
 
 pub use count::CountLatch;
 pub use heap::{HeapJob, JobFifo, Memory, Spot};
+pub use heap_region::HeapRegion;
 pub use job_ref::{JobHeader, JobRef};
 pub use latch::{CoreLatch, CrossLatch, Latch, Owner, SpinLatch, ThreadLatch};
 pub use region::{Question, Region, Tag};

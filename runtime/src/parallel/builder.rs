@@ -260,6 +260,9 @@ impl<S> ThreadPoolBuilder<S> {
 
     /// Calls `handler` on each thread, with its index, before its first job. Does not call it on the thread
     /// of [`use_current_thread`](Self::use_current_thread).
+    ///
+    /// `handler` should not wait for the other threads, as a [`broadcast`](super::broadcast()) does: the
+    /// system may refuse to start one of them.
     pub fn start_handler<H>(mut self, handler: H) -> Self
     where
         H: Fn(usize) + Send + Sync + 'static,
@@ -270,6 +273,9 @@ impl<S> ThreadPoolBuilder<S> {
 
     /// Calls `handler` on each thread, with its index, after its last job. Does not call it on the thread of
     /// [`use_current_thread`](Self::use_current_thread).
+    ///
+    /// The other threads may be gone then. So `handler` must not wait inside of a [`scope`](super::scope())
+    /// for a job of that scope, because nothing may run the job before the scope's end.
     pub fn exit_handler<H>(mut self, handler: H) -> Self
     where
         H: Fn(usize) + Send + Sync + 'static,

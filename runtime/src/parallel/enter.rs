@@ -27,7 +27,7 @@ use std::ptr::NonNull;
 use super::global;
 use super::pool::ThreadPool;
 use crate::job::region::Current;
-use crate::job::{CoreLatch, CrossLatch, Latch, Region, SpinLatch, StackJob, Tag, ThreadLatch};
+use crate::job::{CoreLatch, CrossLatch, HeapRegion, Latch, Region, SpinLatch, StackJob, Tag, ThreadLatch};
 use crate::scheduler::context;
 use crate::scheduler::enter::enter_job_processor;
 use crate::scheduler::reference::Reference;
@@ -156,7 +156,7 @@ pub struct CallRegion {
     /// A region made for this call, and a reference to the runtime that it names. It is needed if the
     /// thread's current runtime is not the one that its region, or the pool's threads, would give. The call
     /// may drop the guard that has entered that runtime, and all else that keeps it.
-    entered: Option<(Box<Region>, Option<Reference>)>,
+    entered: Option<(HeapRegion, Option<Reference>)>,
 }
 
 impl CallRegion {
@@ -173,7 +173,7 @@ impl CallRegion {
         // entry of the current runtime keeps it.
         let entered = || unsafe {
             let region = Region::entered(region, tag, here.map(NonNull::cast));
-            (Box::new(region), here.map(|here| Reference::new(here)))
+            (HeapRegion::new(region), here.map(|here| Reference::new(here)))
         };
         // SAFETY: (1) as above.
         unsafe { Region::mark_used(region) };
@@ -182,7 +182,7 @@ impl CallRegion {
 
     /// The region. It lives as long as `self`, and is not null if the call has one.
     pub fn region(&self) -> *const Region {
-        self.entered.as_ref().map_or(self.region, |(region, _)| &raw const **region)
+        self.entered.as_ref().map_or(self.region, |(region, _)| region.as_ptr())
     }
 
     pub fn tag(&self) -> Tag {

@@ -20,7 +20,7 @@ use std::task::Waker;
 
 use crate::coop;
 use crate::job::region::Current;
-use crate::job::{Region, Tag};
+use crate::job::{HeapRegion, Region, Tag};
 use crate::loom::thread_cell;
 use crate::scheduler::{OwnJobs, Shared, Worker};
 use crate::util::{surroundings, unwind};
@@ -71,7 +71,7 @@ pub struct Entry {
 #[derive(Debug)]
 struct Entered {
     /// Boxed, because jobs point to it.
-    region: Box<Region>,
+    region: HeapRegion,
     shared: NonNull<Shared>,
     job_processor: *const OwnJobs,
     /// The region and tag before.
@@ -93,7 +93,7 @@ impl Entered {
         }
         let region = job_processor.region_to_enter(shared, is_frame);
         // SAFETY: (1) the region lives until it is replaced in `leave`, which keeps it otherwise.
-        let outer = unsafe { job_processor.replace_region(&raw const *region, job_processor.tag()) };
+        let outer = unsafe { job_processor.replace_region(region.as_ptr(), job_processor.tag()) };
         Some(Self { region, shared, job_processor, outer })
     }
 
@@ -110,10 +110,10 @@ impl Entered {
             // region may lie on its stack. So the region and a reference to its runtime stay for good.
             // SAFETY: (1) is duty 1 of `enter`.
             unsafe { Shared::retain(self.shared) };
-            return Box::leak(self.region).set_current(None);
+            return self.region.leak().set_current(None);
         };
         own.leave_kept_regions();
-        let is_at_home = ptr::eq(own.region(), &raw const *self.region);
+        let is_at_home = ptr::eq(own.region(), self.region.as_ptr());
         if is_at_home {
             // SAFETY: (1) the region around is live. If it is a frame's, the frame has not ended, because it
             // would have put another region back. If it is a guard's, it stays as long as the owner works in

@@ -64,7 +64,7 @@ impl Shared {
         let index = self.external.take(|index| {
             self.idle.cover(index);
             // SAFETY: (1) no other thread knows the job processor yet. (2) The shared state holds it.
-            self.processors.make(index, |job_processor| unsafe { job_processor.bind(self.into()) });
+            self.processors.make(index, |job_processor| unsafe { job_processor.bind(self.ptr()) });
             self.processors.set_external(index - self.external.first + 1);
         })?;
         let job_processor = self.job_processor(index);

@@ -23,13 +23,13 @@ use std::cell::RefCell;
 use std::fmt;
 use std::ptr::NonNull;
 
-use crate::job::{Region, Tag};
+use crate::job::{HeapRegion, Region, Tag};
 
 #[derive(Default)]
 pub struct KeptRegions(RefCell<Vec<Kept>>);
 
 pub struct Kept {
-    region: Box<Region>,
+    region: HeapRegion,
     runtime: NonNull<()>,
     /// A reference to the runtime.
     _hold: Box<dyn Send>,
@@ -47,11 +47,11 @@ impl KeptRegions {
     }
 
     /// Keeps a region in which `runtime` was current. From now on, that of the region around is.
-    pub fn keep(&self, region: Box<Region>, runtime: NonNull<()>, hold: Box<dyn Send>) {
+    pub fn keep(&self, region: HeapRegion, runtime: NonNull<()>, hold: Box<dyn Send>) {
         region.set_current(None);
         // A guard that takes it again must keep it, too.
         // SAFETY: (1) it is live.
-        unsafe { Region::mark_used(&*region) };
+        unsafe { Region::mark_used(region.as_ptr()) };
         self.0.borrow_mut().push(Kept { region, runtime, _hold: hold });
     }
 
@@ -60,7 +60,7 @@ impl KeptRegions {
     ///
     /// # Safety
     /// 1. As [`Region::entered`].
-    pub unsafe fn take(&self, parent: *const Region, tag: Tag, runtime: NonNull<()>) -> Option<Box<Region>> {
+    pub unsafe fn take(&self, parent: *const Region, tag: Tag, runtime: NonNull<()>) -> Option<HeapRegion> {
         let mut all = self.0.borrow_mut();
         let is_equal = |kept: &Kept| kept.runtime == runtime && kept.region.is_part_of(parent, tag);
         let place = all.iter().position(is_equal)?;
@@ -74,7 +74,7 @@ impl KeptRegions {
     /// The region around `region`, if `region` is a kept one.
     pub fn around(&self, region: *const Region) -> Option<*const Region> {
         let all = self.0.borrow();
-        all.iter().find(|kept| std::ptr::eq(&*kept.region, region)).map(|kept| kept.region.parent())
+        all.iter().find(|kept| std::ptr::eq(kept.region.as_ptr(), region)).map(|kept| kept.region.parent())
     }
 
     #[must_use = "they are freed when they are dropped"]
@@ -95,17 +95,17 @@ mod tests {
         NonNull::new(std::ptr::without_provenance_mut(number * 8)).unwrap()
     }
 
-    fn region(parent: *const Region, current: NonNull<()>) -> Box<Region> {
+    fn region(parent: *const Region, current: NonNull<()>) -> HeapRegion {
         // SAFETY: (1) the tests keep the parents.
-        Box::new(unsafe { Region::entered(parent, Tag::NONE, Some(current)) })
+        HeapRegion::new(unsafe { Region::entered(parent, Tag::NONE, Some(current)) })
     }
 
     #[test]
     fn an_equal_region_is_taken_again_and_no_other() {
         let kept = KeptRegions::default();
         let outer = region(null(), runtime(1));
-        let inner = region(&raw const *outer, runtime(2));
-        let address = &raw const *inner;
+        let inner = region(outer.as_ptr(), runtime(2));
+        let address = inner.as_ptr();
         let current = || {
             // SAFETY: (1) it is kept.
             unsafe { Region::current_of(address) }
@@ -113,14 +113,14 @@ mod tests {
         assert!(!inner.is_used() && kept.around(address).is_none());
         kept.keep(inner, runtime(2), Box::new(()));
         assert_eq!(current(), Current::Is(Some(runtime(1))));
-        assert_eq!((kept.around(address), kept.around(&*outer)), (Some(&raw const *outer), None));
+        assert_eq!((kept.around(address), kept.around(outer.as_ptr())), (Some(outer.as_ptr()), None));
         // SAFETY: (1) the tests keep the parents.
         let take = |parent, tag, runtime| unsafe { kept.take(parent, tag, runtime) };
         assert!(take(null(), Tag::NONE, runtime(2)).is_none());
-        assert!(take(&*outer, Tag::new(1), runtime(2)).is_none());
-        assert!(take(&*outer, Tag::NONE, runtime(1)).is_none());
-        let again = take(&*outer, Tag::NONE, runtime(2)).expect("there is an equal one");
-        assert!(std::ptr::eq(&*again, address) && again.is_used() && kept.is_empty());
+        assert!(take(outer.as_ptr(), Tag::new(1), runtime(2)).is_none());
+        assert!(take(outer.as_ptr(), Tag::NONE, runtime(1)).is_none());
+        let again = take(outer.as_ptr(), Tag::NONE, runtime(2)).expect("there is an equal one");
+        assert!(std::ptr::eq(again.as_ptr(), address) && again.is_used() && kept.is_empty());
         assert_eq!(current(), Current::Is(Some(runtime(2))));
     }
 

@@ -4,7 +4,7 @@
 use std::ptr::{NonNull, null};
 
 use crate::job::region::Current;
-use crate::job::{JobRef, Question, Region, Tag};
+use crate::job::{HeapRegion, JobRef, Question, Region, Tag};
 use crate::scheduler::context;
 use crate::scheduler::job_processor::{HELD, OVERFLOWED};
 use crate::scheduler::jobs::kept::Kept;
@@ -120,13 +120,13 @@ impl OwnJobs {
 
     /// A region inside of the owner's, in which `shared` is current. A frame (`is_frame`) frees its region,
     /// so it gets a new one.
-    pub fn region_to_enter(&self, shared: NonNull<Shared>, is_frame: bool) -> Box<Region> {
+    pub fn region_to_enter(&self, shared: NonNull<Shared>, is_frame: bool) -> HeapRegion {
         let (parent, tag) = (self.region(), self.tag());
         // SAFETY: (1) the region around is live. When it ends, this one is freed, or kept and not used until
         // it is taken again: see `kept.rs`.
         let kept = || unsafe { self.kept.take(parent, tag, shared.cast()) };
         // SAFETY: (1) as above.
-        let new = || Box::new(unsafe { Region::entered(parent, tag, Some(shared.cast())) });
+        let new = || HeapRegion::new(unsafe { Region::entered(parent, tag, Some(shared.cast())) });
         let kept = if is_frame { None } else { kept() };
         kept.unwrap_or_else(new)
     }
@@ -135,7 +135,7 @@ impl OwnJobs {
     ///
     /// # Safety
     /// 1. `shared`, the runtime that the guard has entered, is valid until this returns.
-    pub unsafe fn keep_region(&self, region: Box<Region>, shared: NonNull<Shared>) {
+    pub unsafe fn keep_region(&self, region: HeapRegion, shared: NonNull<Shared>) {
         // SAFETY: (1).
         let hold = unsafe { Reference::new(shared) };
         self.kept.keep(region, shared.cast(), Box::new(hold));
