@@ -411,7 +411,8 @@ impl Worker {
     /// already have some, as from threads outside, but what is given away must not pile up there.
     fn gives_quick_tasks(&self) -> bool {
         let shared = self.shared();
-        self.has_long_polls() && shared.away.is_any_serving() && shared.injector.len() < BACKLOG
+        let has_server = shared.away.is_any_serving() && self.role().takes_any_task();
+        has_server && self.has_long_polls() && shared.injector.len() < BACKLOG
     }
 
     /// Whether this spare worker may not take long. If so, its next turn comes after one poll, and the task

@@ -586,3 +586,22 @@ fn a_spare_worker_that_helps_with_slow_tasks_gives_quick_ones_away() {
     assert_eq!(id_of(runtime.injector.pop_task()), Some(ids[1]));
     assert_eq!(id_of(helper.own_queues().pop_front()), Some(ids[0]));
 }
+
+#[test]
+fn a_spare_worker_that_serves_keeps_quick_tasks_while_a_computation_yields() {
+    let runtime = NoThreads::with_spares(1, 2);
+    let spare = spare(&runtime);
+    runtime.add_spare();
+    fill_ring(&runtime, &spare, 2);
+    runtime.away.set_up(|table| {
+        table.serving = 2;
+        table.yielding.push(0);
+    });
+    assert!(runtime.away.is_any_serving() && runtime.away.has_yielding());
+    spare.set_long_polls();
+    spare.sort_ring();
+    assert_eq!((spare.role(), spare.processor().ring.len()), (Role::Serves, 2));
+    while let Some(task) = spare.own_queues().pop() {
+        task.cancel();
+    }
+}

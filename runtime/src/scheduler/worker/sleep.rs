@@ -271,7 +271,8 @@ impl Worker {
             return false;
         }
         self.maintain();
-        let has_tasks = self.has_own_tasks();
+        // It may have given them to the injector (`sort_ring`).
+        let has_tasks = self.has_own_tasks() || !self.shared().injector.is_empty();
         if !has_tasks {
             self.shared().end_all_yields();
         }
