@@ -266,6 +266,10 @@ impl Notice {
 
     /// Watches for the exit of the child with this number.
     fn of(id: u32) -> io::Result<Self> {
+        if is_reaped(id) {
+            // Its number may belong to another process.
+            return Ok(Self::Gone);
+        }
         match open(id) {
             Ok(pidfd) => Registered::new(Fd(pidfd), WATCH).map(Self::Pidfd),
             Err(error) => match error.raw_os_error() {

@@ -70,7 +70,7 @@ pub struct Entry {
 /// The region of a runtime that was entered on a thread with a job processor.
 #[derive(Debug)]
 struct Entered {
-    /// Boxed, because jobs point to it.
+    /// On the heap, because jobs point to it.
     region: HeapRegion,
     shared: NonNull<Shared>,
     job_processor: *const OwnJobs,

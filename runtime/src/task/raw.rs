@@ -209,8 +209,8 @@ pub(super) unsafe fn drop_reference(header: NonNull<Header>) {
 #[inline]
 pub(super) unsafe fn free<F: Future, S: Schedule>(header: NonNull<Header>) {
     // SAFETY: by (1) the cell is ours; `TaskCell::<F>::allocate` or `place` made it. The output was taken or
-    // dropped before the handle's reference, and without a handle before `DONE`. A waker that the handle set
-    // too late may be left. The scheduler is valid until `S::free`.
+    // dropped before the handle's reference, and without a handle before `DONE`. A waker is left if the handle
+    // was to replace it, and the clone of the next one panicked. The scheduler is valid until `S::free`.
     unsafe {
         if header.as_ref().join_waker.with_mut(|waker| (*waker).is_some()) {
             return free_with_waker::<S>(header, Layout::new::<TaskCell<F>>());

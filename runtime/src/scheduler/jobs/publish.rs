@@ -244,7 +244,8 @@ impl OwnJobs {
 
     /// Writes the missing fields of the child jobs that are only begun. On a stack that unwinds, some of them
     /// may have been pushed within a publish budget that was left. So none of them gets a region. An older
-    /// one then runs on after a cancellation, and finds no runtime that was entered; its result is dropped.
+    /// one then runs on after a cancellation, and its result is dropped. Each of them, also one of a `join` in
+    /// a destructor, finds no runtime that was entered, if another thread takes it.
     #[inline]
     pub(super) fn finish(&self) {
         self.finish_in(if self.unwinds() { null() } else { self.region.get() });
