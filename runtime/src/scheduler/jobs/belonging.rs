@@ -68,7 +68,7 @@ pub fn outside_of_computations<R>(f: impl FnOnce() -> R) -> R {
     };
     // SAFETY: (1) no region; then the region that was there before, which is around this call.
     unsafe {
-        let (region, tag) = job_processor.replace_region(null(), job_processor.tag());
+        let (region, tag) = job_processor.replace_region(null(), job_processor.waits_for());
         let result = f();
         job_processor.replace_region(region, tag);
         result

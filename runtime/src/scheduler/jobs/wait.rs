@@ -245,7 +245,8 @@ impl OwnJobs {
                 unsafe { awaited.wake_up() };
             }
             if let Host::Owner(worker) = host {
-                worker.call_foreign_elsewhere();
+                // If no thread can be started, they run here.
+                outside_of_computations(|| self.in_surroundings(|| worker.call_foreign_elsewhere()));
             }
         };
         match host {
