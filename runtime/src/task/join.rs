@@ -218,11 +218,24 @@ unsafe fn poll_done(header: &Header, cx: &mut Context<'_>) -> bool {
         }
     });
     let is_done = !header.state.set_join_waker();
-    // SAFETY: JOIN_WAKER is still unset, so the completer has left the slot to the handle.
-    let late = if is_done { header.join_waker.with_mut(|slot| unsafe { (*slot).take() }) } else { None };
     // Foreign code, so last.
-    drop((replaced, late));
+    drop(replaced);
+    if is_done {
+        // SAFETY: (1) is our (1). (2) The waker was not set, because the task is done.
+        unsafe { drop_late_waker(header) };
+    }
     is_done
+}
+
+/// Drops the waker that the handle has put into the slot too late.
+///
+/// # Safety
+/// 1. The caller is the task's handle. 2. The task was done before JOIN_WAKER could be set.
+#[cold]
+#[inline(never)]
+unsafe fn drop_late_waker(header: &Header) {
+    // SAFETY: by (2) the completer has left the slot to the handle, which is (1).
+    drop(header.join_waker.with_mut(|slot| unsafe { (*slot).take() }));
 }
 
 impl<T> Drop for JoinHandle<T> {
