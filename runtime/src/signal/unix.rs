@@ -152,7 +152,7 @@ pub fn signal(kind: SignalKind) -> io::Result<Signal> {
     if number <= 0 || signal_hook_registry::FORBIDDEN.contains(&number) {
         return Err(io::Error::other(format!("signal {number} cannot be listened to")));
     }
-    let named = |error| named("listen to", format_args!("signal {number}"), error);
+    let named = |error| named("signal", number, error);
     let (receiver, sender) = UnixStream::pair().map_err(named)?;
     let watch = WatchMode::new("signal", Interest::READABLE);
     let receiver = Registered::new(receiver, watch).map_err(named)?;

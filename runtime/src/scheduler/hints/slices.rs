@@ -28,26 +28,15 @@ const LONG_AFTER_NANOS: u64 = INTERVAL_NANOS;
 
 /// What a job processor knows of its slices. Only the owner touches this. Times are those of `Splits::now`,
 /// in nanoseconds.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Slices {
     /// When the present computation first looked at the clock.
     began: Cell<Option<u64>>,
     are_long: Cell<bool>,
     /// Whether the last computation took long, or the present one has taken long already.
     computes_long: Cell<bool>,
-    /// The owner's slices while it does not compute, in nanoseconds: [`USUAL`], or short ones.
-    usual: Cell<u64>,
-}
-
-impl Default for Slices {
-    fn default() -> Self {
-        Self {
-            began: Cell::default(),
-            are_long: Cell::default(),
-            computes_long: Cell::default(),
-            usual: Cell::new(USUAL),
-        }
-    }
+    /// Whether the owner has short slices while it does not compute, instead of the usual ones.
+    is_spare: Cell<bool>,
 }
 
 impl Slices {
@@ -79,13 +68,13 @@ impl Slices {
         }
         self.computes_long.set(began.is_some_and(|began| now().saturating_sub(began) >= LONG_AFTER_NANOS));
         if self.are_long.replace(false) {
-            time_slice::ask(self.usual.get());
+            time_slice::ask(if self.is_spare.get() { SHORT_NANOS } else { USUAL });
         }
     }
 
     /// The calling thread is a spare worker, and has short slices while it does not compute.
     pub fn begin_short(&self) {
-        self.usual.set(SHORT_NANOS);
+        self.is_spare.set(true);
         time_slice::ask(SHORT_NANOS);
     }
 
