@@ -162,14 +162,14 @@ fn an_address_that_is_too_long_or_has_a_zero_byte_inside_is_named() {
 #[test]
 fn an_abstract_name_is_an_address_without_a_file() {
     block_on(async {
-        // Zero bytes are as good as others there.
-        let name = format!("\0runtime\0{}", std::process::id());
+        // Zero bytes are as good as others there, also the first.
+        let name = format!("\0\0runtime\0{}", std::process::id());
         let listener = UnixListener::bind(&name).unwrap();
         assert_eq!(listener.local_addr().unwrap().as_abstract_name(), Some(&name.as_bytes()[1..]));
         let stream = UnixStream::connect(&name).await.unwrap();
         assert_eq!(stream.peer_addr().unwrap().as_abstract_name(), Some(&name.as_bytes()[1..]));
         let in_use = UnixListener::bind_addr(&listener.local_addr().unwrap()).unwrap_err();
-        let shown = format!("bind @runtime\\x00{}: ", std::process::id());
+        let shown = format!("bind @\\x00runtime\\x00{}: ", std::process::id());
         assert!(in_use.to_string().starts_with(&shown), "{in_use}");
         let again = UnixStream::connect_addr(&listener.local_addr().unwrap()).await.unwrap();
         drop((listener, again));

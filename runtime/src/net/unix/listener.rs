@@ -5,7 +5,10 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::Path;
 use std::task::{Context, Poll, ready};
 
+use socket2::Type;
+
 use super::SocketAddr;
+use super::socket::UnixSocket;
 use super::stream::UnixStream;
 use crate::driver::io::{Direction, Interest};
 use crate::io::registered::{Registered, WatchMode};
@@ -86,7 +89,7 @@ impl UnixListener {
     #[track_caller]
     pub fn bind_addr(socket_addr: &SocketAddr) -> io::Result<UnixListener> {
         let handle = WATCH.current_runtime();
-        let listener = socket_addr.add_to("bind", mio::net::UnixListener::bind_addr(&socket_addr.0))?;
+        let listener = socket_addr.add_to("bind", listen(socket_addr))?;
         Ok(UnixListener { io: Registered::with_handle(listener, WATCH, handle)? })
     }
 
@@ -146,6 +149,13 @@ face::descriptor::std_socket!(
 # let addr = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
 let listener = std::os::unix::net::UnixListener::bind_addr(&addr)?;"
 );
+
+/// Creates a socket that listens, with the longest queue that the system allows.
+fn listen(addr: &SocketAddr) -> io::Result<mio::net::UnixListener> {
+    let socket = UnixSocket::bound(Type::STREAM, addr)?;
+    socket.listen(-1)?;
+    Ok(mio::net::UnixListener::from_std(socket.into()))
+}
 
 /// A connection that is not registered yet.
 struct Accepted {

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
-use socket2::{Domain, SockAddr, Socket, Type};
+use socket2::{Domain, Socket, Type};
 
 use super::SocketAddr;
 use super::datagram::UnixDatagram;
@@ -55,13 +55,20 @@ impl UnixSocket {
         Ok(UnixSocket { inner: Socket::new(Domain::UNIX, kind.nonblocking().cloexec(), None)? })
     }
 
+    /// Creates a socket with the address `addr`.
+    pub(super) fn bound(kind: Type, addr: &SocketAddr) -> io::Result<Socket> {
+        let socket = Self::new(kind)?.inner;
+        socket.bind(&addr.to_raw()?)?;
+        Ok(socket)
+    }
+
     /// Binds to a path, or to an abstract name if `path` begins with a zero byte.
     ///
     /// # Errors
     /// As for [`UnixListener::bind`].
     pub fn bind(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let addr = SocketAddr::of_path("bind", path.as_ref())?;
-        addr.add_to("bind", self.inner.bind(&SockAddr::unix(path)?))
+        addr.add_to("bind", self.inner.bind(&addr.to_raw()?))
     }
 
     /// Listens. At most `backlog` connections wait to be accepted.
@@ -92,16 +99,16 @@ impl UnixSocket {
     pub async fn connect(self, path: impl AsRef<Path>) -> io::Result<UnixStream> {
         self.refuse(Type::DGRAM, "connect cannot be called on a datagram socket")?;
         let addr = SocketAddr::of_path("connect", path.as_ref())?;
-        let raw = SockAddr::unix(&path)?;
         // Not kept while waiting, so that the future's size does not depend on it.
         drop(path);
-        addr.add_to("connect", self.connect_to(raw).await)
+        // The socket may come from outside, and may be blocking.
+        addr.add_to("connect", self.inner.set_nonblocking(true))?;
+        addr.add_to("connect", self.connect_to(&addr).await)
     }
 
-    async fn connect_to(self, addr: SockAddr) -> io::Result<UnixStream> {
-        // The socket may come from outside, and may be blocking.
-        self.inner.set_nonblocking(true)?;
-        self.inner.connect(&addr)?;
+    /// Connects a socket that is not blocking.
+    pub(super) async fn connect_to(self, addr: &SocketAddr) -> io::Result<UnixStream> {
+        self.inner.connect(&addr.to_raw()?)?;
         UnixStream::finish_connect(mio::net::UnixStream::from_std(self.inner.into())).await
     }
 

@@ -5,6 +5,7 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use super::example::setup;
+use super::socket::UnixSocket;
 use super::{SocketAddr, UCred};
 use crate::Handle;
 use crate::driver::io::{Interest, Ready};
@@ -102,11 +103,8 @@ impl UnixStream {
     /// ```
     pub async fn connect_addr(socket_addr: &SocketAddr) -> io::Result<UnixStream> {
         WATCH.current_runtime();
-        socket_addr.add_to("connect", Self::connect_to(&socket_addr.0).await)
-    }
-
-    async fn connect_to(addr: &std::os::unix::net::SocketAddr) -> io::Result<UnixStream> {
-        Self::finish_connect(mio::net::UnixStream::connect_addr(addr)?).await
+        let socket = socket_addr.add_to("connect", UnixSocket::new_stream())?;
+        socket_addr.add_to("connect", socket.connect_to(socket_addr).await)
     }
 
     /// Registers a connected socket. The first event tells whether the listener has gone without accepting

@@ -6,7 +6,7 @@ use std::panic::RefUnwindSafe;
 use std::path::Path;
 use std::task::{Context, Poll, Waker, ready};
 
-use socket2::SockRef;
+use socket2::{SockRef, Type};
 
 use super::receiver::{Attempt, ReceiverWait, attempt};
 use crate::Handle;
@@ -17,6 +17,7 @@ use crate::loom::sync::Mutex;
 use crate::net::face;
 use crate::net::face::options::take_error;
 use crate::net::unix::SocketAddr;
+use crate::net::unix::socket::UnixSocket;
 
 const WATCH: WatchMode = WatchMode::datagrams("UnixDatagram");
 
@@ -89,8 +90,8 @@ impl UnixDatagram {
     {
         let addr = SocketAddr::of_path("bind", path.as_ref())?;
         let handle = WATCH.current_runtime();
-        let socket = addr.add_to("bind", mio::net::UnixDatagram::bind_addr(&addr.0))?;
-        Self::with_handle(socket, handle)
+        let socket = addr.add_to("bind", UnixSocket::bound(Type::DGRAM, &addr))?;
+        Self::with_handle(mio::net::UnixDatagram::from_std(socket.into()), handle)
     }
 
     /// Creates a socket without an address. It can send, but the receiver cannot answer until the socket is
@@ -139,8 +140,7 @@ impl UnixDatagram {
     /// [`bind`](Self::bind).
     pub fn connect<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
         let addr = SocketAddr::of_path("connect", path.as_ref())?;
-        let path = socket2::SockAddr::unix(path)?;
-        addr.add_to("connect", SockRef::from(&*self.io).connect(&path))
+        addr.add_to("connect", SockRef::from(&*self.io).connect(&addr.to_raw()?))
     }
 
     /// Returns the address of this socket.
