@@ -150,7 +150,7 @@ fn a_task_in_a_slot_misses_no_event() {
 #[test]
 fn a_task_at_a_pipe_misses_no_close() {
     no_event_of_kind_is_lost(SourceKind::Pipe, Ready::READ_CLOSED, |source, event| {
-        assert_eq!(source.retract(event), Retracted::Cleared, "nothing is closed for good");
+        assert_eq!(source.retract(event, Ready::READABLE), Retracted::Cleared, "nothing is closed for good");
     });
 }
 
@@ -160,7 +160,7 @@ fn a_task_at_a_pipe_misses_no_close() {
 fn twin_a_close_is_lost_if_it_is_cleared_without_its_tick() {
     no_event_of_kind_is_lost(SourceKind::Pipe, Ready::READ_CLOSED, |source, _| {
         if let Some(now) = source.event(Ready::READ_CLOSED) {
-            source.retract(now);
+            source.retract(now, Ready::READABLE);
         }
     });
 }

@@ -112,9 +112,10 @@ impl Source {
         self.readiness.clear(event);
     }
 
-    /// As [`clear`](Self::clear), for an operation that answered `WouldBlock`.
+    /// As [`clear`](Self::clear), for an operation that waited for the flags `mask` and answered
+    /// `WouldBlock`.
     #[inline]
-    pub fn retract(&self, event: ReadyEvent) -> Retracted {
+    pub fn retract(&self, event: ReadyEvent, mask: Ready) -> Retracted {
         if (event.ready & Ready::FINAL).is_empty() {
             self.readiness.clear(event);
             return Retracted::Cleared;
@@ -124,7 +125,14 @@ impl Source {
                 self.readiness.clear(event);
                 Retracted::Stays
             }
-            SourceKind::Datagrams if event.ready.is_read_closed() => Retracted::Ended,
+            SourceKind::Datagrams if event.ready.is_read_closed() => {
+                // If the operation may be a send, the answer says nothing of what is received.
+                if !mask.is_writable() {
+                    return Retracted::Ended;
+                }
+                self.readiness.clear(event);
+                Retracted::Stays
+            }
             // The operation has shown that nothing is closed.
             SourceKind::Pipe | SourceKind::Datagrams => {
                 self.readiness.clear_closed(event);

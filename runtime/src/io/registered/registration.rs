@@ -163,7 +163,9 @@ impl<S: mio::event::Source> Registered<S> {
         loop {
             let event = ready!(self.poll_ready(cx, direction))?;
             match f(event) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => ready!(self.retract(cx, event))?,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    ready!(self.retract(cx, event, direction.mask()))?;
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 result => return Poll::Ready(result),
             }
@@ -173,8 +175,8 @@ impl<S: mio::event::Source> Registered<S> {
     /// Called after a `WouldBlock`. Clears the readiness of `event`. A closed direction, for instance, stays
     /// ready for ever. Then there is no event to wait for, so the caller comes back after other tasks had
     /// their turn.
-    fn retract(&self, cx: &mut Context<'_>, event: ReadyEvent) -> Poll<io::Result<()>> {
-        match self.source.retract(event) {
+    fn retract(&self, cx: &mut Context<'_>, event: ReadyEvent, mask: Ready) -> Poll<io::Result<()>> {
+        match self.source.retract(event, mask) {
             Retracted::Cleared => Poll::Ready(Ok(())),
             Retracted::Stays => {
                 coop::yield_to_others(cx.waker());
@@ -220,7 +222,9 @@ impl<S: mio::event::Source> Registered<S> {
             loop {
                 let event = ready!(poll_wait(wait.as_mut(), cx))?;
                 match f() {
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => ready!(self.retract(cx, event))?,
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                        ready!(self.retract(cx, event, interest.mask()))?;
+                    }
                     result => return Poll::Ready(result),
                 }
             }
@@ -236,7 +240,7 @@ impl<S: mio::event::Source> Registered<S> {
         let event = alive(event)?;
         let result = f();
         let would_block = result.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock);
-        match would_block.then(|| self.source.retract(event)) {
+        match would_block.then(|| self.source.retract(event, interest.mask())) {
             Some(Retracted::Ended) => Err(ended()),
             _ => result,
         }
