@@ -57,6 +57,12 @@ impl OwnJobs {
             f(worker.expect("a job processor's owner is its worker"))
         })
     }
+
+    /// Runs `f`, which is no part of the computation below on the stack, nor in a runtime that it has
+    /// entered. `f` does not unwind.
+    pub fn run_apart<R>(&self, f: impl FnOnce() -> R) -> R {
+        outside_of_computations(|| self.in_surroundings(f))
+    }
 }
 
 /// Runs `f`. `f` polls tasks, which are no part of the computation below on the stack, and does not unwind.

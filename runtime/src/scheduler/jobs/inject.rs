@@ -38,7 +38,7 @@ impl Shared {
     /// count matters as in [`queue_install`](Self::queue_install).
     pub fn queue_injected(&self, injected: Injected) {
         self.injected_jobs.injected.push_back(injected);
-        self.post_strictly(Work::DetachedJob);
+        self.post_strictly(Work::Task);
     }
 
     /// Queues a detached job, which was counted, on the job processor where it was spawned.
@@ -46,7 +46,7 @@ impl Shared {
         job_processor.detached.push_back(job);
         // Strictly, although this thread has a job processor: it may not come back to its queues, see
         // `use_current_thread`.
-        self.post_strictly(Work::DetachedJob);
+        self.post_strictly(Work::Task);
     }
 
     /// JobFence to ClearWaiter of `idle.rs`, without a test whether they would change anything, because the

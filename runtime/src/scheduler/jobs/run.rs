@@ -2,7 +2,6 @@
 
 use crate::job::{JobRef, Tag};
 use crate::scheduler::away::Role;
-use crate::scheduler::belonging::outside_of_computations;
 use crate::scheduler::idle::Work;
 use crate::scheduler::injected::Injected;
 use crate::scheduler::job_processor::JobProcessor;
@@ -223,7 +222,7 @@ impl Worker {
         let injected = if is_local || !is_free { None } else { jobs.take_injected() };
         let has_injected = injected.is_some();
         if let Some(injected) = injected {
-            outside_of_computations(|| job_processor.in_surroundings(|| self.run_injected(injected)));
+            job_processor.run_apart(|| self.run_injected(injected));
         }
         has_injected
     }

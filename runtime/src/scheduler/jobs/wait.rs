@@ -45,7 +45,6 @@ use crate::driver::time::Deadline;
 use crate::job::{CoreLatch, JobRef, Tag};
 use crate::loom::thread;
 use crate::scheduler::away::Role;
-use crate::scheduler::belonging::outside_of_computations;
 use crate::scheduler::idle::Work;
 use crate::scheduler::in_place;
 use crate::scheduler::job_processor::{BREADTH_FIRST, JobProcessor, OVERFLOWED};
@@ -246,7 +245,7 @@ impl OwnJobs {
             }
             if let Host::Owner(worker) = host {
                 // If no thread can be started, they run here.
-                outside_of_computations(|| self.in_surroundings(|| worker.call_foreign_elsewhere()));
+                self.run_apart(|| worker.call_foreign_elsewhere());
             }
         };
         match host {
@@ -440,8 +439,7 @@ impl OwnJobs {
                 Tag::NONE => worker.call_foreign(),
                 _ => worker.call_foreign_elsewhere(),
             };
-            // They are no part of the computation that waits, nor in the runtime that it has entered.
-            outside_of_computations(|| self.in_surroundings(call));
+            self.run_apart(call);
         }
         has_foreign
     }
@@ -496,7 +494,7 @@ impl Worker {
         }
         if shared.injected_jobs.has_any() {
             // Perhaps no waiter may run these jobs.
-            shared.fetch(Work::DetachedJob);
+            shared.fetch(Work::Task);
         }
     }
 

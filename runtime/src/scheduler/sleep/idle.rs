@@ -287,14 +287,12 @@ pub struct JobEvents(u32);
 /// The kind of work that a push has made visible. It says which workers may run the work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
-    /// A task: for workers outside of computations.
+    /// A task, or an injected job that no waiter runs (`compute`, a detached spawn): for workers outside of
+    /// computations.
     Task,
     /// A job, or an injected job that waiters run too: for any worker, also for a worker that waits for a
     /// latch.
     Job,
-    /// An injected job that no waiter runs (`compute`, a detached spawn): for workers outside of
-    /// computations.
-    DetachedJob,
 }
 
 /// The worker that a push has to wake.

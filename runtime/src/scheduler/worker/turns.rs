@@ -10,7 +10,6 @@ use crate::driver::foreign::ForeignWakes;
 use crate::loom::MEASURES_POLLS;
 use crate::loom::sync::atomic::Ordering::Relaxed;
 use crate::scheduler::away::marks::Report;
-use crate::scheduler::belonging::outside_of_computations;
 use crate::scheduler::owner::OwnJobs;
 use crate::task::Runnable;
 use crate::util::unwind;
@@ -302,7 +301,7 @@ impl Worker {
         // here. But a blocking call inside of another blocking call stays inside of the outer one.
         let computing = self.away.get() & COMPUTING;
         self.away.set(self.away.get() & !COMPUTING);
-        outside_of_computations(|| job_processor.in_surroundings(collect));
+        job_processor.run_apart(collect);
         self.away.set(self.away.get() | computing);
         self.move_tasks_to_injector();
     }

@@ -82,11 +82,10 @@ fn a_job_wakes_a_sleeper_before_a_waiter_and_nobody_beside_a_searcher() {
 }
 
 #[test]
-fn a_waiter_is_not_woken_for_a_task_nor_for_a_detached_injected_job() {
+fn a_waiter_is_not_woken_for_a_task() {
     let idle = Idle::new(4, 4);
     assert!(idle.announce_wait(0, idle.get_sleepy()));
     assert_eq!(idle.pick_for(Work::Task, None), NO_THREAD);
-    assert_eq!(idle.pick_for(Work::DetachedJob, None), NO_THREAD);
     assert!(idle.end_wait(0), "nobody has notified it");
     assert!(!idle.has_waiters());
 }
