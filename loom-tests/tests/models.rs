@@ -54,6 +54,7 @@ mod models {
     mod reserved;
     mod ring;
     mod rwlock;
+    mod sampler;
     mod semaphore;
     mod shutdown;
     mod spare;

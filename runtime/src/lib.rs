@@ -157,6 +157,7 @@ pub mod internals {
         pub use crate::config::{Config, Flavor};
         pub use crate::scheduler::context::enter_runtime;
         pub use crate::scheduler::enter::enter_worker;
+        pub use crate::scheduler::hints::samplers::Samplers;
         pub use crate::scheduler::idle::{Idle, JobEvents, Pick, Work};
         pub use crate::scheduler::injected::InjectedJobs;
         pub use crate::scheduler::park::Parker;

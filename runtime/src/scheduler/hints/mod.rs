@@ -5,7 +5,7 @@
 //!
 //! One of them touches an argument elsewhere: a worker that leaves tasks to the one that samples does not look
 //! for tasks in SleepLook (`sleep/idle.rs`). The worker that samples looks for it; see *The sampler looks
-//! later* in `sampling.rs`. No model has this.
+//! later* in `sampling.rs`, and the model `sampler`.
 
 pub mod linger;
 pub mod reinforcement;

@@ -20,17 +20,17 @@ impl Samplers {
     // All Relaxed. For a worker that is about to sleep, the fences of the sleep protocol order `sampler` and
     // `end`: see *The sampler looks later* in `sampling.rs`. For all others they are hints.
     /// The index of the worker that samples, if one does.
-    pub(in crate::scheduler) fn sampler(&self) -> Option<usize> {
+    pub fn sampler(&self) -> Option<usize> {
         Some(self.sampler.load(Relaxed)).filter(|&index| index != NO_SAMPLER)
     }
 
     /// Worker `index` is about to sample. Returns false if another worker samples already.
-    pub(in crate::scheduler) fn begin(&self, index: usize) -> bool {
+    pub fn begin(&self, index: usize) -> bool {
         self.sampler.compare_exchange(NO_SAMPLER, index, Relaxed, Relaxed).is_ok()
     }
 
     /// The worker that samples has ended its pause.
-    pub(in crate::scheduler) fn end(&self) {
+    pub fn end(&self) {
         self.sampler.store(NO_SAMPLER, Relaxed);
     }
 }

@@ -22,7 +22,7 @@
 //! than the sleeper's, so the sampler's SleepLook sees PushTask. If the sampler, too, sleeps beside another
 //! one, the same holds for that one. If the sampler finds other work instead, it leaves the searchers by
 //! UncountSearcher, and the last searcher looks again (SearcherLook). A sleeper that had asked before its
-//! fence could rely on a sampler that has slept since.
+//! fence could rely on a sampler that has slept since. Model: `sampler`.
 //!
 //! **Which workers are quick** follows from the numbers of their polls, spawns and pushes: by how much these
 //! have moved since this worker last looked, and in what time. That time includes all sleep of both workers,
