@@ -269,6 +269,8 @@ fn a_refused_second_worker_is_an_error_after_the_first_was_joined() {
             .build()
             .unwrap_err();
         assert!(error.to_string().contains("could not start worker thread 2 of 3"), "{error}");
+        let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref());
+        assert_eq!(source.and_then(std::io::Error::raw_os_error), Some(libc::EAGAIN));
         assert_eq!(stopped.load(std::sync::atomic::Ordering::SeqCst), 1, "the first worker has ended");
         // The system lists a thread that was joined for a moment longer.
         until("nothing is left", || (threads(), descriptors()) == before);

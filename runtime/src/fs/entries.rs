@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::backend;
-use crate::io::named_error::named;
+use crate::util::named_error::named;
 
 /// Adds the operation and the path to an error.
 pub(super) fn about(what: &'static str, path: &Path, error: io::Error) -> io::Error {

@@ -29,7 +29,6 @@ mod traits;
 mod trivial;
 pub mod unix;
 
-pub(crate) mod named_error;
 pub(crate) mod registered;
 pub(crate) mod sockaddr;
 pub(crate) mod transfer;

@@ -12,8 +12,8 @@ use std::task::{Context, Poll, ready};
 
 use crate::Handle;
 use crate::coop;
-use crate::io::named_error::named;
 use crate::task::JoinHandle;
+use crate::util::named_error::named;
 
 /// A type that can be turned into addresses: an address, several, or a name with a port.
 ///

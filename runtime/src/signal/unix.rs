@@ -21,9 +21,9 @@ use mio::net::UnixStream;
 use signal_hook_registry::SigId;
 
 use crate::driver::io::{Direction, Interest};
-use crate::io::named_error::named;
 use crate::io::registered::{Registered, WatchMode};
 use crate::runtime::handle::Handle;
+use crate::util::named_error::named;
 
 /// The number of bytes that one read takes. A pair may hold more, up to some thousand: that is a setting of
 /// the system (`net.core.wmem_default`).

@@ -9,6 +9,7 @@ pub mod erased_future;
 #[cfg(all(test, not(loom)))]
 pub mod joined;
 pub mod list;
+pub mod named_error;
 pub mod numbers;
 pub mod pad;
 pub mod patience;

@@ -10,8 +10,8 @@ use super::register_error::AsyncFdRegisterError;
 use super::watched::Watched;
 use crate::Handle;
 use crate::driver::io::Interest;
-use crate::io::named_error::named;
 use crate::io::registered::{Fd, Registered, WatchMode};
+use crate::util::named_error::named;
 
 /// A descriptor of any kind that the driver watches: it tells when the descriptor can be read or written.
 ///

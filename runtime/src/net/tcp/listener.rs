@@ -9,11 +9,11 @@ use socket2::SockRef;
 
 use super::stream::TcpStream;
 use crate::driver::io::{Direction, Interest};
-use crate::io::named_error::named;
 use crate::io::registered::{Registered, WatchMode};
 use crate::net::addr::{self, ToSocketAddrs};
 use crate::net::face;
 use crate::net::face::options::options;
+use crate::util::named_error::named;
 
 /// How many connections may wait to be accepted.
 const BACKLOG: i32 = 1024;

@@ -10,8 +10,8 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::listener::TcpListener;
 use super::stream::TcpStream;
-use crate::io::named_error::named;
 use crate::net::face::options::{deprecated_tos, device, options, take_error};
+use crate::util::named_error::named;
 
 /// A TCP socket that neither listens nor is connected yet.
 ///

@@ -11,11 +11,11 @@ use super::example::setup;
 use crate::Handle;
 use crate::driver::io::{Interest, Ready};
 use crate::io::ReadBuf;
-use crate::io::named_error::named;
 use crate::io::registered::{Registered, WatchMode};
 use crate::net::addr::{self, ToSocketAddrs};
 use crate::net::face;
 use crate::net::face::options::{options, take_error};
+use crate::util::named_error::named;
 
 const WATCH: WatchMode = WatchMode::stream("TcpStream");
 

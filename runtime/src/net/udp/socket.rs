@@ -4,11 +4,11 @@ use std::io;
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
-use crate::io::named_error::named;
 use crate::io::registered::{Registered, WatchMode};
 use crate::io::sockaddr::Sockaddr;
 use crate::net::addr::{self, ToSocketAddrs};
 use crate::net::face;
+use crate::util::named_error::named;
 
 const WATCH: WatchMode = WatchMode::datagrams("UdpSocket");
 

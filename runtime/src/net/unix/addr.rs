@@ -1,6 +1,5 @@
 //! Addresses of Unix sockets.
 
-use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
@@ -8,9 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net as std_net;
 use std::path::Path;
 
-use socket2::SockAddr;
-
-use crate::io::named_error::named;
+use crate::util::named_error::named;
 
 /// The address of a Unix socket: a path, a name in Linux's abstract namespace, or nothing.
 ///
@@ -65,13 +62,7 @@ impl SocketAddr {
     }
 
     /// The address as in a path: an abstract name follows a zero byte.
-    /// The address for `bind` and `connect`. Those of mio cut an abstract name that is empty or begins with
-    /// another zero byte.
-    pub(super) fn to_raw(&self) -> io::Result<SockAddr> {
-        SockAddr::unix(Path::new(OsStr::from_bytes(&self.to_bytes())))
-    }
-
-    fn to_bytes(&self) -> Vec<u8> {
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
         match (self.0.as_pathname(), self.0.as_abstract_name()) {
             (Some(path), _) => path.as_os_str().as_bytes().to_owned(),
             (_, Some(name)) => [&[0], name].concat(),

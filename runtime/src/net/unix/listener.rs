@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use socket2::Type;
 
 use super::SocketAddr;
-use super::socket::UnixSocket;
+use super::raw;
 use super::stream::UnixStream;
 use crate::driver::io::{Direction, Interest};
 use crate::io::registered::{Registered, WatchMode};
@@ -152,7 +152,7 @@ let listener = std::os::unix::net::UnixListener::bind_addr(&addr)?;"
 
 /// Creates a socket that listens, with the longest queue that the system allows.
 fn listen(addr: &SocketAddr) -> io::Result<mio::net::UnixListener> {
-    let socket = UnixSocket::bound(Type::STREAM, addr)?;
+    let socket = raw::bound(Type::STREAM, addr)?;
     socket.listen(-1)?;
     Ok(mio::net::UnixListener::from_std(socket.into()))
 }

@@ -14,6 +14,7 @@ mod example;
 mod halves;
 pub(super) mod listener;
 pub mod pipe;
+mod raw;
 mod sockaddr;
 pub(super) mod socket;
 pub(super) mod stream;

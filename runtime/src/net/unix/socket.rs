@@ -4,11 +4,12 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
-use socket2::{Domain, Socket, Type};
+use socket2::{Socket, Type};
 
 use super::SocketAddr;
 use super::datagram::UnixDatagram;
 use super::listener::UnixListener;
+use super::raw;
 use super::stream::UnixStream;
 
 /// A Unix socket that neither listens nor is connected yet.
@@ -52,14 +53,7 @@ impl UnixSocket {
     }
 
     fn new(kind: Type) -> io::Result<UnixSocket> {
-        Ok(UnixSocket { inner: Socket::new(Domain::UNIX, kind.nonblocking().cloexec(), None)? })
-    }
-
-    /// Creates a socket with the address `addr`.
-    pub(super) fn bound(kind: Type, addr: &SocketAddr) -> io::Result<Socket> {
-        let socket = Self::new(kind)?.inner;
-        socket.bind(&addr.to_raw()?)?;
-        Ok(socket)
+        raw::new(kind).map(|inner| UnixSocket { inner })
     }
 
     /// Binds to a path, or to an abstract name if `path` begins with a zero byte.
@@ -68,7 +62,7 @@ impl UnixSocket {
     /// As for [`UnixListener::bind`].
     pub fn bind(&self, path: impl AsRef<Path>) -> io::Result<()> {
         let addr = SocketAddr::of_path("bind", path.as_ref())?;
-        addr.add_to("bind", self.inner.bind(&addr.to_raw()?))
+        addr.add_to("bind", self.inner.bind(&raw::raw_addr(&addr)?))
     }
 
     /// Listens. At most `backlog` connections wait to be accepted.
@@ -103,13 +97,7 @@ impl UnixSocket {
         drop(path);
         // The socket may come from outside, and may be blocking.
         addr.add_to("connect", self.inner.set_nonblocking(true))?;
-        addr.add_to("connect", self.connect_to(&addr).await)
-    }
-
-    /// Connects a socket that is not blocking.
-    pub(super) async fn connect_to(self, addr: &SocketAddr) -> io::Result<UnixStream> {
-        self.inner.connect(&addr.to_raw()?)?;
-        UnixStream::finish_connect(mio::net::UnixStream::from_std(self.inner.into())).await
+        addr.add_to("connect", UnixStream::connect_socket(self.inner, &addr).await)
     }
 
     /// Turns it into a socket that sends and receives.

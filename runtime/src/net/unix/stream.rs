@@ -4,8 +4,10 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use socket2::{Socket, Type};
+
 use super::example::setup;
-use super::socket::UnixSocket;
+use super::raw;
 use super::{SocketAddr, UCred};
 use crate::Handle;
 use crate::driver::io::{Interest, Ready};
@@ -103,14 +105,15 @@ impl UnixStream {
     /// ```
     pub async fn connect_addr(socket_addr: &SocketAddr) -> io::Result<UnixStream> {
         WATCH.current_runtime();
-        let socket = socket_addr.add_to("connect", UnixSocket::new_stream())?;
-        socket_addr.add_to("connect", socket.connect_to(socket_addr).await)
+        let socket = socket_addr.add_to("connect", raw::new(Type::STREAM))?;
+        socket_addr.add_to("connect", Self::connect_socket(socket, socket_addr).await)
     }
 
-    /// Registers a connected socket. The first event tells whether the listener has gone without accepting
-    /// the connection.
-    pub(super) async fn finish_connect(connected: mio::net::UnixStream) -> io::Result<UnixStream> {
-        let stream = Self::register(connected)?;
+    /// Connects `socket`, which is not blocking, and registers it. The first event tells whether the listener
+    /// has gone without accepting the connection.
+    pub(super) async fn connect_socket(socket: Socket, addr: &SocketAddr) -> io::Result<UnixStream> {
+        socket.connect(&raw::raw_addr(addr)?)?;
+        let stream = Self::register(mio::net::UnixStream::from_std(socket.into()))?;
         let check = || stream.io.take_error()?.map_or(Ok(()), Err);
         stream.io.async_io(Interest::WRITABLE, check).await?;
         Ok(stream)

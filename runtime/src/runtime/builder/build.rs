@@ -16,6 +16,7 @@ use crate::runtime::handle::Handle;
 use crate::runtime::value::Runtime;
 use crate::scheduler::{self, Shared};
 use crate::util::affinity::Pins;
+use crate::util::named_error::named;
 
 /// The largest number of worker threads.
 pub const MAX_WORKERS: usize = 4096;
@@ -162,9 +163,8 @@ impl Builder {
     }
 
     fn io_driver(&self) -> io::Result<IoDriver> {
-        IoDriver::new(self.max_io_events_per_tick, self.max_io_events_per_busy_tick).map_err(|error| {
-            io::Error::new(error.kind(), format!("could not open the driver's descriptors: {error}"))
-        })
+        IoDriver::new(self.max_io_events_per_tick, self.max_io_events_per_busy_tick)
+            .map_err(|error| named("could not open", "the driver's descriptors", error))
     }
 }
 
@@ -194,8 +194,8 @@ fn start_workers(shared: NonNull<Shared>, workers: usize, handle: Handle) -> io:
         match unsafe { scheduler::start_worker(shared, index) } {
             Ok(thread) => threads.push(thread),
             Err(error) => {
-                let text = format!("could not start worker thread {} of {workers}: {error}", index + 1);
-                refused = Some(io::Error::new(error.kind(), text));
+                let thread = format_args!("worker thread {} of {workers}", index + 1);
+                refused = Some(named("could not start", thread, error));
                 break;
             }
         }
@@ -204,10 +204,7 @@ fn start_workers(shared: NonNull<Shared>, workers: usize, handle: Handle) -> io:
         // SAFETY: (1) as above.
         match unsafe { scheduler::start_monitor(shared) } {
             Ok(thread) => threads.push(thread),
-            Err(error) => {
-                let text = format!("could not start the monitor's thread: {error}");
-                refused = Some(io::Error::new(error.kind(), text));
-            }
+            Err(error) => refused = Some(named("could not start", "the monitor's thread", error)),
         }
     }
     match &refused {

@@ -173,6 +173,8 @@ impl Builder {
     /// `block_on`, or for a task that is spawned once the shutdown has begun. The runtime catches a panic in
     /// a hook. Only the panic hook reports it.
     ///
+    /// The drop of a `process::Child` that still runs spawns a task, too, which waits for the child.
+    ///
     /// # Examples
     /// ```
     /// let runtime = runtime::Builder::new_multi_thread()

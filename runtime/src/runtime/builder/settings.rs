@@ -427,7 +427,8 @@ impl Builder {
     /// first use are easily overlooked. Start such threads before, in
     /// [`spawn_blocking`](crate::task::spawn_blocking), or on a thread outside of the runtime; or let them
     /// call `sched_setaffinity` first. Runtimes and [pools](crate::parallel::ThreadPoolBuilder) of this crate
-    /// that are built on a worker are not affected: they get all CPUs.
+    /// that are built on a worker are not affected: they get all CPUs. So do programs that
+    /// `process::Command` starts there. Those of `std::process::Command` inherit the worker's one CPU.
     ///
     /// **If CPUs come or go later**, the runtime does not look again. If a worker's CPU is unplugged or
     /// leaves the cpuset, the kernel moves the worker to another CPU that it may use. The worker may stay

@@ -17,7 +17,7 @@ use crate::loom::sync::Mutex;
 use crate::net::face;
 use crate::net::face::options::take_error;
 use crate::net::unix::SocketAddr;
-use crate::net::unix::socket::UnixSocket;
+use crate::net::unix::raw;
 
 const WATCH: WatchMode = WatchMode::datagrams("UnixDatagram");
 
@@ -90,7 +90,7 @@ impl UnixDatagram {
     {
         let addr = SocketAddr::of_path("bind", path.as_ref())?;
         let handle = WATCH.current_runtime();
-        let socket = addr.add_to("bind", UnixSocket::bound(Type::DGRAM, &addr))?;
+        let socket = addr.add_to("bind", raw::bound(Type::DGRAM, &addr))?;
         Self::with_handle(mio::net::UnixDatagram::from_std(socket.into()), handle)
     }
 
@@ -140,7 +140,7 @@ impl UnixDatagram {
     /// [`bind`](Self::bind).
     pub fn connect<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
         let addr = SocketAddr::of_path("connect", path.as_ref())?;
-        addr.add_to("connect", SockRef::from(&*self.io).connect(&addr.to_raw()?))
+        addr.add_to("connect", SockRef::from(&*self.io).connect(&raw::raw_addr(&addr)?))
     }
 
     /// Returns the address of this socket.

@@ -7,7 +7,7 @@ use std::io;
 /// The operation, its subject, and the error.
 #[derive(Debug)]
 struct NamedError {
-    /// A verb: `bind`, `connect`, `lookup`.
+    /// A verb: `bind`, `connect`, `lookup`; or `could not start`.
     what: &'static str,
     /// An address, a path, a descriptor.
     subject: String,
@@ -17,7 +17,7 @@ struct NamedError {
 /// Adds to an error the operation, a verb, and its subject. The error keeps its kind. An `io::Error` cannot
 /// have both a number and a text, so the source has the number. With the feature `raw-os-errors` the error
 /// stays as the system reports it.
-pub(crate) fn named(what: &'static str, subject: impl ToString, source: io::Error) -> io::Error {
+pub fn named(what: &'static str, subject: impl ToString, source: io::Error) -> io::Error {
     if cfg!(feature = "raw-os-errors") {
         return source;
     }
