@@ -128,6 +128,17 @@ fn an_orphan_of_an_idle_runtime_is_reaped_by_the_next_start_of_a_child() {
     sweep_until_reaped(id);
     // And the task that waits for the orphan ends when the runtime goes on.
     idle.block_on(async { until(|| idle.metrics().num_alive_tasks() == 0).await });
+    // The same if the task has begun to wait.
+    let (id, stdin) = idle.block_on(async {
+        let mut child = cat();
+        let its = (child.id().unwrap(), child.stdin.take());
+        drop(child);
+        runtime::task::yield_now().await;
+        its
+    });
+    drop(stdin);
+    sweep_until_reaped(id);
+    idle.block_on(async { until(|| idle.metrics().num_alive_tasks() == 0).await });
 }
 
 #[test]

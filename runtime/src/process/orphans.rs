@@ -11,7 +11,8 @@
 //!
 //! A child may have both a task and a place on the list. The first of them that finds its end reaps it, and
 //! empties the [`Slot`] that they share. So the other one does not ask about the number, which may belong to
-//! another process by then.
+//! another process by then. The watch is in the slot, too. So a sweep closes its descriptor, although the
+//! task may never run again.
 //!
 //! The list cannot be the only place: a server that starts a child a day would keep a zombie for a day. The
 //! task cannot be the only place, because a runtime may be dropped while its children run.
@@ -23,7 +24,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::process::Child as StdChild;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll, Waker, ready};
 
 use parking_lot::Mutex;
 
@@ -34,21 +35,60 @@ use super::exit::{Notice, Process, kill_by_number};
 static LIST: Mutex<Vec<Arc<Slot>>> = Mutex::new(Vec::new());
 
 /// An orphan, until it has been reaped.
-struct Slot(Mutex<Option<StdChild>>);
+struct Slot(Mutex<Option<Watched>>);
 
-impl Slot {
-    fn new(child: StdChild) -> Arc<Self> {
-        Arc::new(Self(Mutex::new(Some(child))))
-    }
+/// A child, and the watch of the runtime whose task waits for it.
+struct Watched {
+    child: StdChild,
+    notice: Option<Notice>,
+    /// The task's. The end of a watch wakes no task.
+    waker: Option<Waker>,
+}
 
+impl Watched {
     /// Reaps the child if it has ended. Returns whether it is reaped. An error says that other code in this
     /// process has reaped it.
-    fn is_reaped(&self) -> bool {
-        let mut child = self.0.lock();
-        if child.as_mut().is_some_and(|child| !matches!(child.try_wait(), Ok(None))) {
-            *child = None;
+    fn is_reaped(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+}
+
+impl Slot {
+    fn new(child: StdChild, notice: Option<Notice>) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(Some(Watched { child, notice, waker: None }))))
+    }
+
+    /// Reaps the child if it has ended. Returns whether it is reaped. The caller hands what is left of it,
+    /// `gone`, to [`end`] outside of all locks.
+    fn is_reaped(&self, gone: &mut Vec<Watched>) -> bool {
+        let mut slot = self.0.lock();
+        if slot.as_mut().is_some_and(Watched::is_reaped) {
+            gone.extend(slot.take());
         }
-        child.is_none()
+        slot.is_none()
+    }
+
+    /// Waits until the child is reaped, or its runtime is shut down. Returns what is left of the child if
+    /// this call reaped it.
+    fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Watched>> {
+        let mut slot = self.0.lock();
+        let Some(watched) = &mut *slot else { return Poll::Ready(None) };
+        let Watched { child, notice: Some(notice), waker } = watched else { return Poll::Ready(None) };
+        match notice.poll(cx, || Ok((!matches!(child.try_wait(), Ok(None))).then_some(()))) {
+            Poll::Ready(Ok(())) => Poll::Ready(slot.take()),
+            // The runtime was shut down. Then the drop of the task puts the child on the list.
+            Poll::Ready(Err(_)) => Poll::Ready(None),
+            Poll::Pending => {
+                waker.get_or_insert_with(|| cx.waker().clone()).clone_from(cx.waker());
+                Poll::Pending
+            }
+        }
+    }
+
+    /// Ends the watch.
+    fn end_watch(&self) {
+        let notice = self.0.lock().as_mut().and_then(|watched| watched.notice.take());
+        drop(notice);
     }
 }
 
@@ -59,15 +99,15 @@ pub(super) fn adopt(mut process: Process) {
     }
     let (mut child, notice) = process.into_parts();
     close_pipes(&mut child);
-    let slot = Slot::new(child);
-    // The handle is cloned, because the notice moves into the task.
+    // The handle is cloned, because the notice moves into the slot.
     let Some(handle) = notice.handle().cloned() else { return };
+    let slot = Slot::new(child, Some(notice));
     let is_listed = handle.shared().is_current_thread();
     if is_listed {
         LIST.lock().push(slot.clone());
     }
     // A runtime that was shut down drops the future, and the drop puts the child on the list.
-    drop(handle.spawn(Orphan { slot, notice, is_listed }));
+    drop(handle.spawn(Orphan { slot, is_listed }));
 }
 
 /// Kills a child that could not be handed to the caller, and takes over the child.
@@ -75,7 +115,7 @@ pub(super) fn kill(mut child: StdChild) {
     // There is no caller to tell of an error.
     let _ = kill_by_number(&mut child);
     close_pipes(&mut child);
-    enlist(Slot::new(child));
+    enlist(Slot::new(child, None));
 }
 
 /// Closes the pipes that were not taken out, because the child could not be handed to the caller.
@@ -83,26 +123,41 @@ fn close_pipes(child: &mut StdChild) {
     drop((child.stdin.take(), child.stdout.take(), child.stderr.take()));
 }
 
+/// Ends the watches of children that were reaped, and wakes the tasks that wait for them. Not under a lock:
+/// the end of a watch may call a deadlock handler.
+fn end(gone: impl IntoIterator<Item = Watched>) {
+    for Watched { notice, waker, .. } in gone {
+        drop(notice);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+    }
+}
+
 /// Reaps the children on the list that have ended.
 pub(super) fn sweep() {
-    reap_all(&mut LIST.lock());
+    let gone = reap_all(&mut LIST.lock());
+    end(gone);
 }
 
 fn enlist(slot: Arc<Slot>) {
     let mut list = LIST.lock();
     list.push(slot);
-    reap_all(&mut list);
+    let gone = reap_all(&mut list);
+    drop(list);
+    end(gone);
 }
 
-/// Reaps, and keeps the children that still run.
-fn reap_all(list: &mut Vec<Arc<Slot>>) {
-    list.retain(|slot| !slot.is_reaped());
+/// Reaps, and keeps the children that still run. Returns what is left of the others, as `is_reaped` does.
+fn reap_all(list: &mut Vec<Arc<Slot>>) -> Vec<Watched> {
+    let mut gone = Vec::new();
+    list.retain(|slot| !slot.is_reaped(&mut gone));
+    gone
 }
 
 /// The task that waits for an orphan.
 struct Orphan {
     slot: Arc<Slot>,
-    notice: Notice,
     /// The child is on the list, too.
     is_listed: bool,
 }
@@ -111,16 +166,16 @@ impl Future for Orphan {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let Self { slot, notice, .. } = self.get_mut();
-        // The error is that the runtime was shut down. Then the drop puts the child on the list.
-        let _ = ready!(notice.poll(cx, || Ok(slot.is_reaped().then_some(()))));
+        let reaped = ready!(self.slot.poll(cx));
+        drop(reaped);
         Poll::Ready(())
     }
 }
 
 impl Drop for Orphan {
     fn drop(&mut self) {
-        if !self.is_listed && !self.slot.is_reaped() {
+        self.slot.end_watch();
+        if !self.is_listed && !self.slot.is_reaped(&mut Vec::new()) {
             enlist(self.slot.clone());
         }
     }
