@@ -173,6 +173,23 @@ fn blocking_threads_have_all_cpus_whichever_thread_starts_them() {
     assert_eq!(other.block_on(closure).unwrap(), all);
 }
 
+#[cfg(feature = "process")]
+#[test]
+fn a_child_that_a_worker_starts_has_all_cpus_and_the_worker_stays() {
+    let _watchdog = watchdog();
+    let runtime = pinned(2).enable_all().build().unwrap();
+    let before = workers(&runtime);
+    let status = runtime
+        .spawn(async { runtime::process::Command::new("cat").arg("/proc/self/status").output().await });
+    let status = runtime.block_on(status).unwrap().unwrap().stdout;
+    assert_eq!(cpus_in_status(&String::from_utf8(status).unwrap()), affinity().len());
+    // A panic on the way is no exception.
+    let panics = |_: &mut std::process::Command| panic!("on purpose");
+    let task = runtime.spawn(async move { runtime::process::Command::new("cat").spawn_with(panics) });
+    assert!(runtime.block_on(task).unwrap_err().is_panic());
+    assert_eq!(workers(&runtime), before);
+}
+
 #[test]
 fn pools_and_runtimes_that_are_built_on_a_worker_have_all_cpus() {
     let _watchdog = watchdog();
@@ -297,7 +314,10 @@ fn own_cpus_in_proc() -> usize {
 
 /// How many CPUs the thread with this directory may use.
 fn cpus_in_proc(thread: &Path) -> usize {
-    let status = std::fs::read_to_string(thread.join("status")).unwrap();
+    cpus_in_status(&std::fs::read_to_string(thread.join("status")).unwrap())
+}
+
+fn cpus_in_status(status: &str) -> usize {
     let mask = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed:")).unwrap();
     mask.chars().filter_map(|digit| digit.to_digit(16)).map(|digit| digit.count_ones() as usize).sum()
 }

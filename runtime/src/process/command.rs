@@ -9,7 +9,8 @@ use std::process::{Child as StdChild, Command as StdCommand, ExitStatus, Output,
 
 use super::Child;
 use super::{exit, orphans};
-use crate::io::named_error::named;
+use crate::util::affinity::while_unpinned;
+use crate::util::named_error::named;
 
 /// A program to start as a child process, with its arguments and environment.
 ///
@@ -271,6 +272,10 @@ impl Command {
 
     /// Starts the program by `with`, as [`spawn`](Self::spawn) does by [`std::process::Command::spawn`].
     ///
+    /// If `with` waits for the child, it returns the child at once. The number of the process is free for
+    /// another one then. If that is another child of this process, the returned `Child` watches it, and its
+    /// drop may kill it.
+    ///
     /// # Errors
     /// The errors of `with`, otherwise as for [`spawn`](Self::spawn).
     ///
@@ -297,7 +302,8 @@ impl Command {
     ) -> io::Result<Child> {
         exit::require_runtime();
         orphans::sweep();
-        let child = with(&mut self.std).map_err(|error| named("spawn", self.subject(), error))?;
+        let child =
+            while_unpinned(|| with(&mut self.std)).map_err(|error| named("spawn", self.subject(), error))?;
         Child::new(child, self.kill_on_drop).map_err(|error| named("spawn", self.subject(), error))
     }
 
@@ -312,7 +318,7 @@ impl Command {
 
     /// Starts the program at once, and returns a future that waits for its status.
     ///
-    /// Its pipes are closed when the program has started. The drop of the future leaves the process running,
+    /// Its pipes are closed when the future is first polled. The drop of the future leaves the process running,
     /// unless [`kill_on_drop`](Self::kill_on_drop) was set.
     ///
     /// # Errors

@@ -3,8 +3,8 @@
 //! A new thread inherits the CPUs of the thread that starts it. So a pinned worker would pin each thread and
 //! process that it starts. This crate therefore wraps what it starts in [`unpinned`]. A wrapped thread begins
 //! on all CPUs on which the runtime was built. For a pool, or for another runtime, these are the CPUs that
-//! the pinned thread had before it was pinned. A worker then pins itself. This crate does not touch threads
-//! that user code starts.
+//! the pinned thread had before it was pinned. A worker then pins itself. A process is started while the
+//! thread has these CPUs ([`while_unpinned`]). This crate does not touch threads that user code starts.
 //!
 //! This module does not look again. If CPUs are taken away later, the kernel moves the threads.
 //!
@@ -141,6 +141,24 @@ pub fn unpinned<R, F: FnOnce() -> R>(pins: Option<&Pins>, main: F) -> impl FnOnc
         whole.map(|whole| whole.apply().ok());
         main()
     }
+}
+
+/// Runs `f`, which starts a process, on the CPUs that the calling thread had before it was pinned, if it is.
+#[cfg(feature = "process")]
+pub fn while_unpinned<R>(f: impl FnOnce() -> R) -> R {
+    /// Moves the thread back, also if `f` panics.
+    struct Back(CpuSet);
+
+    impl Drop for Back {
+        fn drop(&mut self) {
+            // If these CPUs are gone, the thread stays where it is.
+            self.0.apply().ok();
+        }
+    }
+
+    let now = before().and_then(|before| Some((before, CpuSet::current().ok()?)));
+    let _back = now.and_then(|(before, now)| before.apply().is_ok().then_some(Back(now)));
+    f()
 }
 
 /// The CPU on which each worker of a runtime is kept.
