@@ -340,6 +340,43 @@ fn a_stack_that_unwinds_runs_no_child_job_of_another_computation() {
     runtime.block_on(unwinding).unwrap();
 }
 
+/// A scope in a destructor has only its own jobs run there, in a pool that goes breadth first, too.
+#[test]
+#[allow(deprecated)]
+fn a_stack_that_unwinds_runs_no_older_job_of_a_breadth_first_pool() {
+    struct ScopeInDrop;
+    impl Drop for ScopeInDrop {
+        fn drop(&mut self) {
+            scope(|scope| scope.spawn(|_| ()));
+        }
+    }
+    let _watchdog = watchdog();
+    let pool = ThreadPoolBuilder::new().num_threads(1).breadth_first().build().unwrap();
+    let unwinds = || {
+        let _scope = ScopeInDrop;
+        std::panic::resume_unwind(Box::new(1));
+    };
+    let (caught, saw) = pool.install(|| join(|| catch_unwind(unwinds), thread::panicking));
+    assert!(caught.is_err() && !saw);
+}
+
+#[test]
+fn a_broadcast_does_not_wait_for_a_job_that_spawns_itself_again_until_it_was_there() {
+    static IS_OVER: AtomicBool = AtomicBool::new(false);
+    fn again() {
+        if !IS_OVER.load(SeqCst) {
+            parallel::spawn(again);
+        }
+    }
+    let _watchdog = watchdog();
+    let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
+    pool.install(|| {
+        parallel::spawn(again);
+        parallel::broadcast(|_| ());
+        IS_OVER.store(true, SeqCst);
+    });
+}
+
 #[test]
 fn a_poll_after_poll_loop_of_another_executor_is_not_starved_of_its_budget() {
     let _watchdog = watchdog();

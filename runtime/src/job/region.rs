@@ -270,6 +270,20 @@ impl Region {
         std::iter::successors(Some(self), |region| unsafe { region.parent().as_ref() })
     }
 
+    /// The region of the whole computation of which `region` is a part, if one can be cancelled. Null if none
+    /// can.
+    ///
+    /// # Safety
+    /// 1. `region` is null, or live until this returns.
+    pub unsafe fn computation(region: *const Self) -> *const Self {
+        // SAFETY: (1).
+        unsafe { region.as_ref() }.and_then(Self::root).map_or(null(), ptr::from_ref)
+    }
+
+    fn root(&self) -> Option<&Self> {
+        self.chain().find(|region| region.question().is_some())
+    }
+
     /// Whether this is a part of the isolated region with `tag`, however deep.
     pub fn is_inside(&self, tag: Tag) -> bool {
         self.chain().any(|region| region.tag == tag)
@@ -295,9 +309,7 @@ impl Region {
     /// Keeps a panic for the end of the computation, because the thread unwinds already. Returns `payload` if
     /// an earlier panic is kept already, or if neither this region nor a region around it can be cancelled.
     pub fn keep_panic(&self, payload: Payload) -> Option<Payload> {
-        let Some(root) = self.chain().find(|region| region.question().is_some()) else {
-            return Some(payload);
-        };
+        let Some(root) = self.root() else { return Some(payload) };
         let mut panic = root.panic.lock();
         match *panic {
             None => {

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use crate::job::{JobHeader, JobRef, Tag};
+use crate::job::{JobHeader, JobRef, Region, Tag};
 use crate::queue::Taken;
 use crate::scheduler::job_processor::{BREADTH_FIRST, OVERFLOWED};
 use crate::scheduler::owner::OwnJobs;
@@ -108,23 +108,23 @@ impl OwnJobs {
 
     /// [`pop`](Self::pop) in the rarer cases: the overflow list has a job; the owner goes breadth first, and
     /// takes the oldest job if it is the caller's; a publish budget may rely on the job that is taken; or the
-    /// caller may run only jobs with its tag.
+    /// caller may run only jobs with its tag. On a stack that unwinds, the oldest job may be another
+    /// computation's, so it goes depth first.
     ///
     /// # Safety
     /// 1. As [`pop`](Self::pop).
     #[inline(never)]
     unsafe fn pop_slowly(&self, floor: u32) -> Option<JobRef> {
-        let tag = self.waits_for();
-        if self.has_flag(BREADTH_FIRST) {
+        if self.has_flag(BREADTH_FIRST) && !std::thread::panicking() {
             self.publish(u32::MAX);
-            return self.steal(tag);
+            return self.steal(self.waits_for());
         }
         if self.has_flag(OVERFLOWED) {
             // While there is room in the deque, its jobs are the younger ones.
             let is_full = self.head() >= SCOPE_LIMIT;
             // SAFETY: (1).
             let youngest = if is_full { None } else { unsafe { self.pop_scope_job(floor) } };
-            let job = youngest.or_else(|| self.overflow.take_last(|job| tag.may_run(job.tag())));
+            let job = youngest.or_else(|| self.overflow.take_last(|&job| self.may_take(job)));
             // A thief (`steal_from_below`) or an external thread (`end_external`) may put a child job there
             // at any time, and does not set the flag. This function may then overlook that job. `steal` and
             // `take_overflow` do not overlook it, because they ask the list and not the flag.
@@ -211,8 +211,17 @@ impl OwnJobs {
     /// Takes a child job from the overflow list, if the waiting holder may run it. A thief may have moved it
     /// there ([`steal_from_below`](JobProcessor::steal_from_below)).
     pub fn take_from_overflow(&self) -> Option<JobRef> {
-        let tag = self.waits_for();
-        self.overflow.take_first(|job| tag.may_run(job.tag()))
+        self.overflow.take_first(|&job| self.may_take(job))
+    }
+
+    /// Whether the waiting holder may run `job`, which is in the overflow list. There may be jobs of any
+    /// computation. On a stack that unwinds, it runs only those of its own: see `wait.rs`.
+    fn may_take(&self, job: JobRef) -> bool {
+        // SAFETY: `JobRef::region`: (1) the job is in the list, whose lock the caller holds.
+        // `Region::computation`: (1) so the job has not run, and its region is live. The holder's region is
+        // live while it is set.
+        let is_own = || unsafe { Region::computation(job.region()) == Region::computation(self.region()) };
+        self.waits_for().may_run(job.tag()) && (!std::thread::panicking() || is_own())
     }
 
     /// Takes a job that only this job processor may run, if the waiting holder may run it.

@@ -30,11 +30,12 @@
 //! what lies in an overflow list is run by workers on top of their waits, and external threads, which wait
 //! often, would make these stacks deep.
 //!
-//! A thread that waits on a stack that unwinds runs only 1 and 2, and what a thief has moved to its overflow
-//! list (4). In all other respects it is blocked. A job of another computation could not be cancelled there,
-//! and would find that its thread is panicking. Only worker 0 may find such a job in its overflow list: one
-//! that an external thread has left there. A pool has no spare workers. If all its threads block or wait on
-//! stacks that unwind, a job that a thread outside spawns in one of their scopes is not run.
+//! A thread that waits on a stack that unwinds runs only 1 and 2, and what of its own computation is in its
+//! overflow list (4), for instance because a thief has moved it there. In all other respects it is blocked. A
+//! job of another computation could not be cancelled there, and would find that its thread is panicking. Jobs
+//! outside of `compute` count as one computation: they cannot be cancelled. A pool has no spare workers. If
+//! all its threads block or wait on stacks that unwind, a job that a thread outside spawns in one of their
+//! scopes is not run.
 //!
 //! A waiter that finds nothing looks again a number of times, and yields its CPU to other threads in between.
 //! Then it gets sleepy, looks once more, and sleeps (`idle.rs`). It sleeps in the driver if the driver is

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::config::Config;
 use crate::driver::Driver;
-use crate::job::{JobHeader, JobRef, Tag};
+use crate::job::{JobHeader, JobRef, Region, Tag};
 use crate::scheduler::park::Parker;
 use crate::scheduler::reference::Reference;
 use crate::scheduler::{Shared, Worker};
@@ -149,7 +149,11 @@ pub struct IdleJob(JobHeader);
 
 impl IdleJob {
     pub fn new() -> Self {
-        Self(JobHeader::new(|_| (), null()))
+        Self::of(null())
+    }
+
+    pub fn of(region: *const Region) -> Self {
+        Self(JobHeader::new(|_| (), region))
     }
 
     pub fn header(&self) -> NonNull<JobHeader> {

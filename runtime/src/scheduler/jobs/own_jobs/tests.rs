@@ -1,8 +1,10 @@
 //! Scope jobs and detached jobs of one job processor. Their tags tell them apart.
 
-use std::ptr::null;
+use std::ptr::{NonNull, null};
 
 use super::*;
+use crate::job::Question;
+use crate::loom::sync::atomic::AtomicBool;
 use crate::scheduler::job_processor::HELD;
 use crate::scheduler::shared::tests::{IdleJob, NoThreads};
 
@@ -145,5 +147,61 @@ fn a_job_for_others_is_posted() {
         runtime.idle.announce_sleep(1, false);
         own.leave_to_others(job.tagged(Tag::new(1)));
         assert_eq!((runtime.unparked(), number(own.take_overflow())), (vec![1], Some(1)));
+    });
+}
+
+/// Calls `f` while this thread unwinds.
+fn on_a_stack_that_unwinds(f: impl FnOnce()) {
+    struct CallOnDrop<F: FnOnce()>(Option<F>);
+
+    impl<F: FnOnce()> Drop for CallOnDrop<F> {
+        fn drop(&mut self) {
+            assert!(std::thread::panicking());
+            self.0.take().unwrap()();
+        }
+    }
+
+    let call = CallOnDrop(Some(f));
+    let panics = || {
+        let _call = call;
+        std::panic::resume_unwind(Box::new(()));
+    };
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(panics)).is_err());
+}
+
+#[test]
+fn a_stack_that_unwinds_takes_no_job_of_another_computation_from_the_overflow_list() {
+    let has_begun = AtomicBool::new(false);
+    // SAFETY: (1) the question is not asked.
+    let question = || unsafe { Question::new(NonNull::dangling(), NonNull::dangling(), (&has_begun).into()) };
+    let [ours, theirs] = [(); 2].map(|()| Region::cancellable(question()));
+    // SAFETY: (1) `ours` lives to the end of this test.
+    let inner = unsafe { Region::entered(&ours, Tag::NONE, None) };
+    let jobs = [null(), &raw const theirs, &raw const ours, &raw const inner].map(IdleJob::of);
+    with_own(|_, own| {
+        (1..).zip(&jobs).for_each(|(number, job)| own.push_overflow(job.tagged(Tag::new(number))));
+        on_a_stack_that_unwinds(|| {
+            assert_eq!((pop(own, 0), number(own.take_from_overflow())), (Some(1), None));
+            // SAFETY: (1) it lives to the end of this test.
+            unsafe { own.replace_region(&ours, Tag::NONE) };
+            assert_eq!(
+                (pop(own, 0), number(own.take_from_overflow()), pop(own, 0)),
+                (Some(4), Some(3), None)
+            );
+            // SAFETY: (1) no region.
+            unsafe { own.replace_region(null(), Tag::NONE) };
+        });
+        assert_eq!(number(own.take_from_overflow()), Some(2));
+    });
+}
+
+#[test]
+fn a_stack_that_unwinds_goes_depth_first() {
+    let job = IdleJob::new();
+    with_own(|_, own| {
+        own.set_flag(BREADTH_FIRST, true);
+        (1..=3).for_each(|number| push(own, &job, number));
+        on_a_stack_that_unwinds(|| assert_eq!([(); 3].map(|()| pop(own, 1)), [Some(3), Some(2), None]));
+        assert_eq!(pop(own, 1), Some(1));
     });
 }
