@@ -79,10 +79,18 @@ impl PollState {
         self.budget.set(saved.budget);
         self.data.set(saved.data);
         self.is_yielding.set(saved.is_yielding);
+        self.refused.set(saved.refused);
+        self.refusals.set(saved.refusals);
     }
 
     fn save(&self) -> Saved {
-        Saved { budget: self.budget.get(), data: self.data.get(), is_yielding: self.is_yielding.get() }
+        Saved {
+            budget: self.budget.get(),
+            data: self.data.get(),
+            is_yielding: self.is_yielding.get(),
+            refused: self.refused.get(),
+            refusals: self.refusals.get(),
+        }
     }
 }
 
@@ -91,6 +99,8 @@ struct Saved {
     budget: Option<u8>,
     data: *const (),
     is_yielding: bool,
+    refused: *const (),
+    refusals: u16,
 }
 
 impl Drop for Saved {

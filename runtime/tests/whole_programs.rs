@@ -400,6 +400,32 @@ fn a_poll_after_poll_loop_of_another_executor_is_not_starved_of_its_budget() {
     runtime.block_on(task).unwrap();
 }
 
+/// As above, with a `block_on` in each round that uses up its own budget.
+#[test]
+fn another_executor_beside_a_nested_block_on_is_not_starved_of_its_budget() {
+    let _watchdog = watchdog();
+    let runtime = builder(1).build().unwrap();
+    let task = runtime.spawn(async {
+        let (sender, mut receiver) = runtime::sync::mpsc::unbounded_channel();
+        (0..1000).for_each(|n| sender.send(n).unwrap());
+        let (mut polls, mut received) = (0, 0);
+        while received < 1000 {
+            task::block_in_place(|| {
+                Handle::current().block_on(async {
+                    for _ in 0..200 {
+                        task::consume_budget().await;
+                    }
+                });
+            });
+            polls += 1;
+            assert!(polls < 10_000, "it spins");
+            let recv = pin!(receiver.recv());
+            received += usize::from(recv.poll(&mut Context::from_waker(Waker::noop())).is_ready());
+        }
+    });
+    runtime.block_on(task).unwrap();
+}
+
 /// As above, with a waker for each of several futures.
 #[test]
 fn another_executor_with_several_wakers_is_not_starved_of_its_budget() {
