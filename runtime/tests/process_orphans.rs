@@ -5,6 +5,7 @@ mod process_support;
 
 use std::os::fd::AsRawFd;
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use process_support::{block_on, is_reaped, shell, state, until, until_blocking};
@@ -139,6 +140,35 @@ fn an_orphan_of_an_idle_runtime_is_reaped_by_the_next_start_of_a_child() {
     drop(stdin);
     sweep_until_reaped(id);
     idle.block_on(async { until(|| idle.metrics().num_alive_tasks() == 0).await });
+}
+
+#[test]
+fn an_orphan_does_not_keep_a_runtime_that_has_ended() {
+    for workers in [0, 1] {
+        let hook = Arc::new(());
+        let (alive, kept) = (Arc::downgrade(&hook), move || _ = &hook);
+        let mut builder = match workers {
+            0 => runtime::Builder::new_current_thread(),
+            _ => runtime::Builder::new_multi_thread(),
+        };
+        let runtime = builder.enable_all().on_thread_park(kept).build().unwrap();
+        drop(builder);
+        let id = runtime.block_on(async {
+            let child = sleeper().spawn().unwrap();
+            let id = child.id().unwrap();
+            drop(child);
+            // The task has begun to wait.
+            until(|| runtime.metrics().spawned_tasks_count() == 1).await;
+            runtime::task::yield_now().await;
+            id
+        });
+        drop(runtime);
+        until_blocking(|| alive.upgrade().is_none());
+        assert!(!is_reaped(id));
+        // SAFETY: no memory is accessed. The child has not been reaped, so the number is its own.
+        assert_eq!(unsafe { libc::kill(id as libc::pid_t, libc::SIGKILL) }, 0);
+        sweep_until_reaped(id);
+    }
 }
 
 #[test]

@@ -173,21 +173,40 @@ fn blocking_threads_have_all_cpus_whichever_thread_starts_them() {
     assert_eq!(other.block_on(closure).unwrap(), all);
 }
 
+/// How many CPUs a program may use that a worker starts.
+#[cfg(feature = "process")]
+fn cpus_of_a_child(runtime: &Runtime) -> usize {
+    let status = runtime
+        .spawn(async { runtime::process::Command::new("cat").arg("/proc/self/status").output().await });
+    let output = runtime.block_on(status).unwrap().unwrap();
+    cpus_in_status(&String::from_utf8(output.stdout).unwrap())
+}
+
 #[cfg(feature = "process")]
 #[test]
 fn a_child_that_a_worker_starts_has_all_cpus_and_the_worker_stays() {
     let _watchdog = watchdog();
     let runtime = pinned(2).enable_all().build().unwrap();
     let before = workers(&runtime);
-    let status = runtime
-        .spawn(async { runtime::process::Command::new("cat").arg("/proc/self/status").output().await });
-    let status = runtime.block_on(status).unwrap().unwrap().stdout;
-    assert_eq!(cpus_in_status(&String::from_utf8(status).unwrap()), affinity().len());
+    assert_eq!(cpus_of_a_child(&runtime), affinity().len());
     // A panic on the way is no exception.
     let panics = |_: &mut std::process::Command| panic!("on purpose");
     let task = runtime.spawn(async move { runtime::process::Command::new("cat").spawn_with(panics) });
     assert!(runtime.block_on(task).unwrap_err().is_panic());
     assert_eq!(workers(&runtime), before);
+}
+
+#[cfg(feature = "process")]
+#[test]
+fn a_child_has_the_cpus_that_other_code_has_given_to_the_worker() {
+    let _watchdog = watchdog();
+    let all = affinity();
+    let runtime = pinned(1).enable_all().build().unwrap();
+    // Not the one on which the worker is kept, if there is another one.
+    let cpu = all[all.len() - 1];
+    on_a_worker(&runtime, move || set_affinity(&[cpu]));
+    assert_eq!(cpus_of_a_child(&runtime), 1);
+    assert_eq!(on_a_worker(&runtime, affinity), [cpu]);
 }
 
 #[test]

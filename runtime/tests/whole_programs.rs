@@ -361,23 +361,6 @@ fn a_stack_that_unwinds_runs_no_older_job_of_a_breadth_first_pool() {
 }
 
 #[test]
-fn a_broadcast_does_not_wait_for_a_job_that_spawns_itself_again_until_it_was_there() {
-    static IS_OVER: AtomicBool = AtomicBool::new(false);
-    fn again() {
-        if !IS_OVER.load(SeqCst) {
-            parallel::spawn(again);
-        }
-    }
-    let _watchdog = watchdog();
-    let pool = ThreadPoolBuilder::new().num_threads(1).build().unwrap();
-    pool.install(|| {
-        parallel::spawn(again);
-        parallel::broadcast(|_| ());
-        IS_OVER.store(true, SeqCst);
-    });
-}
-
-#[test]
 fn a_poll_after_poll_loop_of_another_executor_is_not_starved_of_its_budget() {
     let _watchdog = watchdog();
     let runtime = builder(1).build().unwrap();

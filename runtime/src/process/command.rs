@@ -272,8 +272,8 @@ impl Command {
 
     /// Starts the program by `with`, as [`spawn`](Self::spawn) does by [`std::process::Command::spawn`].
     ///
-    /// If `with` waits for the child, it returns the child at once. The number of the process is free for
-    /// another one then. If that is another child of this process, the returned `Child` watches it, and its
+    /// `with` may wait for the child, and return it at once. The number of the process is free for another one
+    /// from then on. If that is another child of this process, the returned `Child` watches that one, and its
     /// drop may kill it.
     ///
     /// # Errors
@@ -318,8 +318,8 @@ impl Command {
 
     /// Starts the program at once, and returns a future that waits for its status.
     ///
-    /// Its pipes are closed when the future is first polled. The drop of the future leaves the process running,
-    /// unless [`kill_on_drop`](Self::kill_on_drop) was set.
+    /// Its pipes are closed when the future is first polled. The drop of the future leaves the process
+    /// running, unless [`kill_on_drop`](Self::kill_on_drop) was set.
     ///
     /// # Errors
     /// The errors of [`spawn`](Self::spawn) and [`Child::wait`], when the future is awaited.

@@ -85,10 +85,10 @@ impl Slot {
         }
     }
 
-    /// Ends the watch.
+    /// Ends the watch. Its runtime is not kept by a child on the list.
     fn end_watch(&self) {
-        let notice = self.0.lock().as_mut().and_then(|watched| watched.notice.take());
-        drop(notice);
+        let ended = self.0.lock().as_mut().map(|watched| (watched.notice.take(), watched.waker.take()));
+        drop(ended);
     }
 }
 

@@ -26,13 +26,7 @@ impl<T> LockedList<T> {
     #[inline]
     pub fn is_empty(&self) -> bool {
         // Relaxed: a thread that must not miss a push has a fence in between.
-        self.len() == 0
-    }
-
-    /// How many items there were a moment ago.
-    pub fn len(&self) -> usize {
-        // Relaxed: as in `is_empty`.
-        self.len.load(Relaxed)
+        self.len.load(Relaxed) == 0
     }
 
     pub fn push_back(&self, item: T) {

@@ -8,8 +8,10 @@
 //!
 //! This module does not look again. If CPUs are taken away later, the kernel moves the threads.
 //!
-//! A thread that is not pinned can be [moved](move_this_thread) once and is not kept there. For some
-//! microseconds its set is another one, and a change from outside at that moment is overwritten. From then on
+//! While a process is started, and for some microseconds while a thread is moved, a thread's set is another
+//! one, and a change from outside at that moment is overwritten.
+//!
+//! A thread that is not pinned can be [moved](move_this_thread) once and is not kept there. From then on
 //! the kernel takes the set that the thread had for the thread's own wish. So the thread keeps to that set,
 //! even if its control group is given more CPUs later.
 
@@ -29,8 +31,8 @@ const FIRST_WORDS: usize = size_of::<libc::cpu_set_t>() / size_of::<c_ulong>();
 const MAX_WORDS: usize = (1 << 20) / WORD;
 
 thread_local! {
-    /// The CPUs that this thread was allowed before it was pinned.
-    static BEFORE: OnceCell<Arc<CpuSet>> = const { OnceCell::new() };
+    /// The CPUs that this thread was allowed before it was pinned, and the CPU on which it was.
+    static BEFORE: OnceCell<(Arc<CpuSet>, usize)> = const { OnceCell::new() };
 }
 
 /// A set of CPUs, as the kernel takes and gives it: CPU `i` is bit `i % WORD` of word `i / WORD`.
@@ -103,6 +105,11 @@ fn check(result: c_int) -> io::Result<()> {
 
 /// The CPUs that the calling thread was allowed before it was pinned. `None` if it is not pinned.
 fn before() -> Option<Arc<CpuSet>> {
+    pinned().map(|(before, _)| before)
+}
+
+/// As [`before`], and the CPU on which the thread was pinned.
+fn pinned() -> Option<(Arc<CpuSet>, usize)> {
     // While the thread ends, the value may be gone already.
     BEFORE.try_with(|before| before.get().cloned()).ok().flatten()
 }
@@ -143,7 +150,8 @@ pub fn unpinned<R, F: FnOnce() -> R>(pins: Option<&Pins>, main: F) -> impl FnOnc
     }
 }
 
-/// Runs `f`, which starts a process, on the CPUs that the calling thread had before it was pinned, if it is.
+/// Runs `f`, which starts a process, on the CPUs that the calling thread had before it was pinned. If it is
+/// not, or other code has changed its CPUs since, they stay.
 #[cfg(feature = "process")]
 pub fn while_unpinned<R>(f: impl FnOnce() -> R) -> R {
     /// Moves the thread back, also if `f` panics.
@@ -156,8 +164,10 @@ pub fn while_unpinned<R>(f: impl FnOnce() -> R) -> R {
         }
     }
 
-    let now = before().and_then(|before| Some((before, CpuSet::current().ok()?)));
-    let _back = now.and_then(|(before, now)| before.apply().is_ok().then_some(Back(now)));
+    let _back = pinned().and_then(|(before, cpu)| {
+        let now = CpuSet::current().ok()?;
+        (*now.cpus() == [cpu] && before.apply().is_ok()).then_some(Back(now))
+    });
     f()
 }
 
@@ -208,7 +218,7 @@ impl Pins {
         let cpu = self.cpus[index % self.workers % self.cpus.len()];
         let result = CpuSet::only(cpu).apply();
         if result.is_ok() {
-            BEFORE.with(|before| _ = before.set(whole.clone()));
+            BEFORE.with(|before| _ = before.set((whole.clone(), cpu)));
         }
         let mut state = self.state.lock();
         if let Err(error) = &result {

@@ -14,13 +14,17 @@ struct NamedError {
     source: io::Error,
 }
 
-/// Adds to an error the operation, a verb, and its subject. The error keeps its kind. An `io::Error` cannot
-/// have both a number and a text, so the source has the number. With the feature `raw-os-errors` the error
-/// stays as the system reports it.
+/// As [`always_named`], but with the feature `raw-os-errors` the error stays as the system reports it.
 pub fn named(what: &'static str, subject: impl ToString, source: io::Error) -> io::Error {
     if cfg!(feature = "raw-os-errors") {
         return source;
     }
+    always_named(what, subject, source)
+}
+
+/// Adds to an error the operation, a verb, and its subject. The error keeps its kind. An `io::Error` cannot
+/// have both a number and a text, so the source has the number.
+pub fn always_named(what: &'static str, subject: impl ToString, source: io::Error) -> io::Error {
     io::Error::new(source.kind(), NamedError { what, subject: subject.to_string(), source })
 }
 

@@ -126,7 +126,8 @@ impl Source {
                 Retracted::Stays
             }
             SourceKind::Datagrams if event.ready.is_read_closed() => {
-                // If the operation may be a send, the answer says nothing of what is received.
+                // If the operation may be a send, the answer says nothing of what is received. So a receive
+                // that waits for both polls again and again, as in Tokio.
                 if !mask.is_writable() {
                     return Retracted::Ended;
                 }

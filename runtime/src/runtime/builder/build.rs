@@ -16,7 +16,7 @@ use crate::runtime::handle::Handle;
 use crate::runtime::value::Runtime;
 use crate::scheduler::{self, Shared};
 use crate::util::affinity::Pins;
-use crate::util::named_error::named;
+use crate::util::named_error::always_named;
 
 /// The largest number of worker threads.
 pub const MAX_WORKERS: usize = 4096;
@@ -164,7 +164,7 @@ impl Builder {
 
     fn io_driver(&self) -> io::Result<IoDriver> {
         IoDriver::new(self.max_io_events_per_tick, self.max_io_events_per_busy_tick)
-            .map_err(|error| named("could not open", "the driver's descriptors", error))
+            .map_err(|error| always_named("could not open", "the driver's descriptors", error))
     }
 }
 
@@ -195,7 +195,7 @@ fn start_workers(shared: NonNull<Shared>, workers: usize, handle: Handle) -> io:
             Ok(thread) => threads.push(thread),
             Err(error) => {
                 let thread = format_args!("worker thread {} of {workers}", index + 1);
-                refused = Some(named("could not start", thread, error));
+                refused = Some(always_named("could not start", thread, error));
                 break;
             }
         }
@@ -204,7 +204,7 @@ fn start_workers(shared: NonNull<Shared>, workers: usize, handle: Handle) -> io:
         // SAFETY: (1) as above.
         match unsafe { scheduler::start_monitor(shared) } {
             Ok(thread) => threads.push(thread),
-            Err(error) => refused = Some(named("could not start", "the monitor's thread", error)),
+            Err(error) => refused = Some(always_named("could not start", "the monitor's thread", error)),
         }
     }
     match &refused {

@@ -27,14 +27,11 @@ impl OwnJobs {
         }
     }
 
-    /// Runs the detached jobs that lie here, the oldest first, but not those that they spawn: such jobs may go
-    /// on without end. Does nothing inside an isolated region, or on an external thread.
+    /// Runs the detached jobs that lie here. Does nothing inside an isolated region, or on an external
+    /// thread.
     pub fn run_detached(&self) {
-        if self.waits_for() != Tag::NONE || std::thread::panicking() {
-            return;
-        }
-        for _ in 0..self.detached.len() {
-            let Some(job) = self.detached.pop_front() else { break };
+        while self.waits_for() == Tag::NONE && !std::thread::panicking() {
+            let Some(job) = self.take_detached() else { break };
             // SAFETY: (1) the job was just claimed.
             self.in_surroundings(|| self.with_worker(|worker| unsafe { worker.run_job(job) }));
         }
