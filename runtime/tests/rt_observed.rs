@@ -272,6 +272,28 @@ fn a_panic_of_a_blocking_closure_and_of_the_root_are_nobodys_end() {
 }
 
 #[test]
+fn a_panic_in_the_destructor_of_a_task_that_was_cancelled_does_not_end_a_runtime() {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("a destructor's panic");
+        }
+    }
+    let runtime = ends_by_panic().build().unwrap();
+    runtime.block_on(async {
+        let bomb = Bomb;
+        let task = runtime::spawn(async move {
+            let _bomb = bomb;
+            pending::<()>().await;
+        });
+        task::yield_now().await;
+        task.abort();
+        assert!(task.await.unwrap_err().is_panic());
+    });
+    runtime.block_on(async {});
+}
+
+#[test]
 fn several_workers_cannot_end_by_a_panic() {
     let mut builder = Builder::new_multi_thread();
     let error = builder.unhandled_panic(UnhandledPanic::ShutdownRuntime).build().unwrap_err();

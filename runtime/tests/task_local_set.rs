@@ -1033,3 +1033,25 @@ fn calls_sleep_with_a_waker_whose_clones_are_not_told_to_be_equal() {
     calls.iter_mut().for_each(|call| assert!(call.as_mut().poll(&mut cx).is_pending()));
     assert_eq!(bell.rings(), rings, "nothing is left to do");
 }
+
+/// A task of a runtime that is driven further in belongs to no set: the set could not go on before it ends.
+#[test]
+fn a_task_that_is_run_on_top_of_a_set_does_not_see_it() {
+    let _watchdog = watchdog();
+    let runtime = build(0);
+    let set = LocalSet::new();
+    set.block_on(&runtime, async {
+        let spawns = runtime.spawn(async { spawn_local(async {}).await.unwrap() });
+        let seen = runtime.block_on(async {
+            drop(spawn_local(async {}));
+            spawns.await
+        });
+        assert!(seen.unwrap_err().is_panic(), "it found the set below");
+    });
+    // But it sees the set of a guard.
+    let _guard = set.enter();
+    let (tell, mut told) = oneshot::channel();
+    let spawns = runtime.spawn(async { tell.send(spawn_local(async { 1 })).unwrap() });
+    runtime.block_on(spawns).unwrap();
+    assert_eq!(set.block_on(&runtime, told.try_recv().unwrap()).unwrap(), 1);
+}

@@ -20,7 +20,8 @@ pub enum UnhandledPanic {
     /// The runtime goes on. The task's [`JoinHandle`](crate::task::JoinHandle) returns the panic. This is the
     /// default.
     Ignore,
-    /// The runtime shuts down, and `block_on` panics.
+    /// The runtime shuts down, and `block_on` panics. A panic in the destructor of a task that was cancelled
+    /// is the task's alone.
     ShutdownRuntime,
 }
 

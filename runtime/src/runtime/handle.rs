@@ -200,7 +200,8 @@ impl Handle {
     /// On a `current_thread` runtime this also drives tasks, timers and sockets, unless another thread does.
     /// (Tokio's `Handle::block_on` never does.) It may be called in blocking closures, inside
     /// [`block_in_place`](crate::task::block_in_place), in [computations](fn@crate::compute) and other jobs,
-    /// and by several threads at once.
+    /// and by several threads at once. A thread that drives a `current_thread` runtime drives nothing while it
+    /// waits here for another runtime. So the future must not need a task, a timer or a socket of the first.
     ///
     /// In a job it holds the worker, and other threads take over the worker's tasks. A computation that the
     /// future waits for needs another worker. So if all workers wait like that, they wait for ever.

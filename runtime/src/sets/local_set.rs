@@ -288,7 +288,7 @@ impl LocalSet {
                 unsafe { self.0.note_poll(false) };
             }
         }
-        let entry = EnteredSet::new(self.shared, None);
+        let entry = EnteredSet::of_poll(self.shared);
         // SAFETY: `note_poll`: (1) the set is `!Send`, so this thread is its owner. `enter`: (1) the entry
         // stays in this frame, and `self` keeps the set, until `Leave` is dropped. (2) The entry is new. (3)
         // As (1) of `note_poll`.

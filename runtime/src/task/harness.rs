@@ -45,6 +45,8 @@ pub(super) unsafe fn run<F: Future + 'static, S: Schedule>(header: NonNull<Heade
 /// As [`run`].
 #[cold]
 pub(super) unsafe fn fail<F: Future + 'static, S: Schedule>(header: NonNull<Header>, failure: Failure) {
+    // A panic in the destructor of a task that was cancelled is the task's alone.
+    let has_panicked = matches!(failure, Failure::Panic(_));
     // SAFETY: we own `SCHEDULED`, so the cell is live, and the stage is ours. If the assignment unwinds, the
     // stage has the new value.
     let failure = unsafe {
@@ -52,7 +54,7 @@ pub(super) unsafe fn fail<F: Future + 'static, S: Schedule>(header: NonNull<Head
     };
     // SAFETY: passed on; the stage is `Consumed`. We own `SCHEDULED`, so the cell keeps the scheduler.
     unsafe {
-        if let Failure::Panic(_) = failure {
+        if has_panicked {
             S::after_panic(header.as_ref().scheduler.cast());
         }
         finish::<F, S>(header, Err(failure))

@@ -75,7 +75,7 @@ pub unsafe trait Schedule: Sized + 'static {
         poll();
     }
 
-    /// A task has panicked, and is about to end with that. Called by the thread that polled or cancelled it.
+    /// A task has panicked, and is about to end with that. Called by the thread that polled it.
     ///
     /// # Safety
     /// 1. `this` is valid for the whole call.

@@ -194,7 +194,7 @@ fn start_workers(shared: NonNull<Shared>, workers: usize, handle: Handle) -> io:
         match unsafe { scheduler::start_worker(shared, index) } {
             Ok(thread) => threads.push(thread),
             Err(error) => {
-                let thread = format_args!("worker thread {} of {workers}", index + 1);
+                let thread = format!("worker thread {} of {workers}", index + 1);
                 refused = Some(always_named("could not start", thread, error));
                 break;
             }
