@@ -317,6 +317,49 @@ fn a_runtime_may_be_entered_again_in_a_scope_in_which_its_guard_was_dropped() {
 }
 
 /// The job on top enters a runtime from outside of all regions, as the first guard did.
+/// A job is made where two guards were dropped, the older one first. The runtime is entered again before the
+/// job begins on another thread.
+#[test]
+fn a_job_does_not_see_a_runtime_that_its_call_enters_later() {
+    let _watchdog = watchdog();
+    let runtime = &build(1);
+    let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    for is_isolated in [false, true] {
+        let (open, opened) = mpsc::channel::<()>();
+        let (begin, begun) = mpsc::channel();
+        // The other thread comes only when the runtime has been entered again.
+        pool.spawn(move || {
+            begin.send(()).unwrap();
+            opened.recv().unwrap();
+        });
+        begun.recv().unwrap();
+        pool.install(|| {
+            let (outer, inner) = (runtime.enter(), runtime.enter());
+            in_place_scope(|scope| {
+                scope.spawn(|_| ());
+                let drops = || drop((outer, inner));
+                if is_isolated {
+                    isolated(drops)
+                } else {
+                    drops()
+                }
+                let (tell, told) = mpsc::channel();
+                join(
+                    move || {
+                        let _again = runtime.enter();
+                        open.send(()).unwrap();
+                        runtime::parallel::blocking(|| told.recv().unwrap());
+                    },
+                    move || {
+                        assert!(Handle::try_current().is_err());
+                        tell.send(()).unwrap();
+                    },
+                );
+            });
+        });
+    }
+}
+
 #[test]
 fn a_job_on_top_of_guards_out_of_order_may_enter_the_runtime_of_the_first() {
     let _watchdog = watchdog();

@@ -290,7 +290,7 @@ unsafe fn run<T>(task: NonNull<Header>, f: impl FnOnce() -> T) -> T {
     let (outer, outer_tag) = unsafe { processor.replace_region(&raw const region, Tag::NONE) };
     let result = unwind::catch(f);
     // SAFETY: (1) that one is around this call.
-    unsafe { processor.replace_region(outer, outer_tag) };
+    unsafe { processor.put_region_back(outer, outer_tag) };
     let kept = region.take_panic();
     match (result, kept) {
         (Err(payload), Some(panic)) if payload.is::<Cancelled>() => resume_unwind(panic),

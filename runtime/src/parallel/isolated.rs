@@ -111,29 +111,23 @@ struct Inside<'a> {
 impl<'a> Inside<'a> {
     /// The job processor is the calling thread's.
     fn enter(processor: Option<&'a OwnJobs>, region: &'a Region) -> Self {
-        // SAFETY: (1) the region outlives `Self`, whose drop replaces it.
-        Self { processor, outer: unsafe { replace_region(processor, region, region.tag) } }
+        let outer = match processor {
+            // SAFETY: (1) the region outlives `Self`, whose drop replaces it.
+            Some(processor) => unsafe { processor.replace_region(region, region.tag) },
+            None => context::replace_region(region, region.tag),
+        };
+        Self { processor, outer }
     }
 }
 
 impl Drop for Inside<'_> {
     fn drop(&mut self) {
-        // SAFETY: (1) the outer region is around this call, so it is live.
-        unsafe { replace_region(self.processor, self.outer.0, self.outer.1) };
-    }
-}
-
-/// # Safety
-/// 1. As [`OwnJobs::replace_region`].
-unsafe fn replace_region(
-    processor: Option<&OwnJobs>,
-    region: *const Region,
-    tag: Tag,
-) -> (*const Region, Tag) {
-    match processor {
-        // SAFETY: (1).
-        Some(processor) => unsafe { processor.replace_region(region, tag) },
-        None => context::replace_region(region, tag),
+        let (region, tag) = self.outer;
+        match self.processor {
+            // SAFETY: (1) the outer region is around this call, so it is live.
+            Some(processor) => unsafe { processor.put_region_back(region, tag) },
+            None => _ = context::replace_region(region, tag),
+        }
     }
 }
 

@@ -118,7 +118,7 @@ impl Entered {
             // SAFETY: (1) the region around is live. If it is a frame's, the frame has not ended, because it
             // would have put another region back. If it is a guard's, it stays as long as the owner works in
             // a region inside of it.
-            unsafe { own.replace_region(self.outer.0, self.outer.1) };
+            unsafe { own.put_region_back(self.outer.0, self.outer.1) };
         }
         // The jobs of a call have ended with it. A guard may be dropped inside of a scope, a call or a `join`
         // that has begun in its region. Then the region stays, and names the runtime of the region around.

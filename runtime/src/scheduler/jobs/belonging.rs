@@ -76,7 +76,7 @@ pub fn outside_of_computations<R>(f: impl FnOnce() -> R) -> R {
     unsafe {
         let (region, tag) = job_processor.replace_region(null(), job_processor.waits_for());
         let result = f();
-        job_processor.replace_region(region, tag);
+        job_processor.put_region_back(region, tag);
         result
     }
 }

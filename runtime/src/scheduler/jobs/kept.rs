@@ -16,8 +16,9 @@
 //! good takes the kept regions along. Their drop is foreign code, so it comes when nothing relies on the
 //! thread.
 //!
-//! A frame that ends, or a guard, may put a kept region back as the present one. The thread leaves it when it
-//! enters or leaves a runtime the next time, or at the outermost end.
+//! A frame that ends, or a guard, may put a kept region back as the present one. The thread leaves it at once
+//! ([`put_region_back`](crate::scheduler::OwnJobs::put_region_back)). Otherwise it would make jobs in a region
+//! in which no runtime is current, until the next guard that takes the region makes one current for them.
 
 use std::cell::RefCell;
 use std::fmt;

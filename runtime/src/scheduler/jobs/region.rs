@@ -118,6 +118,19 @@ impl OwnJobs {
         before
     }
 
+    /// Puts back the region in which the owner worked before, with its tag. If the guard of that region was
+    /// dropped meanwhile, the owner leaves it at once. So the owner makes no job in a kept region, where a
+    /// later guard may enter a runtime again.
+    ///
+    /// # Safety
+    /// 1. As [`replace_region`](Self::replace_region).
+    #[inline]
+    pub unsafe fn put_region_back(&self, region: *const Region, tag: Tag) {
+        // SAFETY: (1).
+        unsafe { self.replace_region(region, tag) };
+        self.leave_kept_regions();
+    }
+
     /// A region inside of the owner's, in which `shared` is current. A frame (`is_frame`) frees its region,
     /// so it gets a new one.
     pub fn region_to_enter(&self, shared: NonNull<Shared>, is_frame: bool) -> HeapRegion {
@@ -227,7 +240,7 @@ impl OwnJobs {
                 self.shared().idle.fence_push();
                 self.shared().post_child_job();
             }
-            self.replace_region(region, tag);
+            self.put_region_back(region, tag);
         }
     }
 }
