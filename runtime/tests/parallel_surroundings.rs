@@ -316,7 +316,6 @@ fn a_runtime_may_be_entered_again_in_a_scope_in_which_its_guard_was_dropped() {
     }
 }
 
-/// The job on top enters a runtime from outside of all regions, as the first guard did.
 /// A job is made where two guards were dropped, the older one first. The runtime is entered again before the
 /// job begins on another thread.
 #[test]
@@ -360,6 +359,7 @@ fn a_job_does_not_see_a_runtime_that_its_call_enters_later() {
     }
 }
 
+/// The job on top enters a runtime from outside of all regions, as the first guard did.
 #[test]
 fn a_job_on_top_of_guards_out_of_order_may_enter_the_runtime_of_the_first() {
     let _watchdog = watchdog();
