@@ -14,7 +14,7 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
-use runtime::parallel::{ThreadPoolBuilder, in_place_scope, isolated, join, scope, yield_now};
+use runtime::parallel::{ThreadPoolBuilder, blocking, in_place_scope, isolated, join, scope, yield_now};
 use runtime::runtime::EnterGuard;
 use runtime::sync::oneshot;
 use runtime::task::block_in_place;
@@ -347,7 +347,7 @@ fn a_job_does_not_see_a_runtime_that_its_call_enters_later() {
                     move || {
                         let _again = runtime.enter();
                         open.send(()).unwrap();
-                        runtime::parallel::blocking(|| told.recv().unwrap());
+                        blocking(|| told.recv().unwrap());
                     },
                     move || {
                         assert!(Handle::try_current().is_err());

@@ -360,46 +360,15 @@ fn a_stack_that_unwinds_runs_no_older_job_of_a_breadth_first_pool() {
     assert!(caught.is_err() && !saw);
 }
 
-#[test]
-fn a_poll_after_poll_loop_of_another_executor_is_not_starved_of_its_budget() {
-    let _watchdog = watchdog();
+/// Another executor, in the poll of a task, whose budget it uses up. It calls `before_poll` before each poll.
+fn receive_by_another_executor(before_poll: impl Fn() + Send + 'static) {
     let runtime = builder(1).build().unwrap();
-    let task = runtime.spawn(async {
-        let (sender, mut receiver) = runtime::sync::mpsc::unbounded_channel();
-        (0..1000).for_each(|n| sender.send(n).unwrap());
-        // Another executor, in the poll of a task, whose budget it uses up.
-        let waker = Waker::noop();
-        let mut polls = 0;
-        let mut received = 0;
-        while received < 1000 {
-            let mut recv = pin!(receiver.recv());
-            polls += 1;
-            assert!(polls < 10_000, "it spins");
-            if recv.as_mut().poll(&mut Context::from_waker(waker)).is_ready() {
-                received += 1;
-            }
-        }
-    });
-    runtime.block_on(task).unwrap();
-}
-
-/// As above, with a `block_on` in each round that uses up its own budget.
-#[test]
-fn another_executor_beside_a_nested_block_on_is_not_starved_of_its_budget() {
-    let _watchdog = watchdog();
-    let runtime = builder(1).build().unwrap();
-    let task = runtime.spawn(async {
+    let task = runtime.spawn(async move {
         let (sender, mut receiver) = runtime::sync::mpsc::unbounded_channel();
         (0..1000).for_each(|n| sender.send(n).unwrap());
         let (mut polls, mut received) = (0, 0);
         while received < 1000 {
-            task::block_in_place(|| {
-                Handle::current().block_on(async {
-                    for _ in 0..200 {
-                        task::consume_budget().await;
-                    }
-                });
-            });
+            before_poll();
             polls += 1;
             assert!(polls < 10_000, "it spins");
             let recv = pin!(receiver.recv());
@@ -409,7 +378,28 @@ fn another_executor_beside_a_nested_block_on_is_not_starved_of_its_budget() {
     runtime.block_on(task).unwrap();
 }
 
-/// As above, with a waker for each of several futures.
+#[test]
+fn a_poll_after_poll_loop_of_another_executor_is_not_starved_of_its_budget() {
+    let _watchdog = watchdog();
+    receive_by_another_executor(|| ());
+}
+
+/// As above, with a `block_on` before each poll that uses up its own budget.
+#[test]
+fn another_executor_beside_a_nested_block_on_is_not_starved_of_its_budget() {
+    let _watchdog = watchdog();
+    receive_by_another_executor(|| {
+        task::block_in_place(|| {
+            Handle::current().block_on(async {
+                for _ in 0..200 {
+                    task::consume_budget().await;
+                }
+            });
+        });
+    });
+}
+
+/// Another executor with a waker for each of several futures.
 #[test]
 fn another_executor_with_several_wakers_is_not_starved_of_its_budget() {
     struct Own;

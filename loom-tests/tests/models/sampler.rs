@@ -30,14 +30,14 @@ enum Fault {
     EndsLate,
 }
 
-/// How a worker begins. Searchers sample so many times more. A worker that would sample once more when it
-/// falls asleep leaves the tasks to the sampler, if there is one.
+/// How a worker begins. The number says how many times it may still sample. A worker that may sample once
+/// more, and cannot because another one does, falls asleep and leaves the tasks to that one.
 #[derive(Clone, Copy, PartialEq)]
 enum Begin {
     /// It is the sampler, at the end of a pause.
     Pausing(u32),
     Searching(u32),
-    /// No searcher, because there are enough. It would sample.
+    /// No searcher, because there are enough of them. It leaves the tasks to the sampler, too.
     Running,
     Asleep,
 }

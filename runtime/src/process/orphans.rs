@@ -45,12 +45,10 @@ struct Watched {
     waker: Option<Waker>,
 }
 
-impl Watched {
-    /// Reaps the child if it has ended. Returns whether it is reaped. An error says that other code in this
-    /// process has reaped it.
-    fn is_reaped(&mut self) -> bool {
-        !matches!(self.child.try_wait(), Ok(None))
-    }
+/// Reaps the child if it has ended. Returns whether it is reaped. An error says that other code in this
+/// process has reaped it.
+fn is_reaped(child: &mut StdChild) -> bool {
+    !matches!(child.try_wait(), Ok(None))
 }
 
 impl Slot {
@@ -62,19 +60,19 @@ impl Slot {
     /// `gone`, to [`end`] outside of all locks.
     fn is_reaped(&self, gone: &mut Vec<Watched>) -> bool {
         let mut slot = self.0.lock();
-        if slot.as_mut().is_some_and(Watched::is_reaped) {
+        if slot.as_mut().is_some_and(|watched| is_reaped(&mut watched.child)) {
             gone.extend(slot.take());
         }
         slot.is_none()
     }
 
     /// Waits until the child is reaped, or its runtime is shut down. Returns what is left of the child if
-    /// this call reaped it.
+    /// this call reaped it. No foreign code runs under the lock: the waker is that of a task of this crate.
     fn poll(&self, cx: &mut Context<'_>) -> Poll<Option<Watched>> {
         let mut slot = self.0.lock();
         let Some(watched) = &mut *slot else { return Poll::Ready(None) };
         let Watched { child, notice: Some(notice), waker } = watched else { return Poll::Ready(None) };
-        match notice.poll(cx, || Ok((!matches!(child.try_wait(), Ok(None))).then_some(()))) {
+        match notice.poll(cx, || Ok(is_reaped(child).then_some(()))) {
             Poll::Ready(Ok(())) => Poll::Ready(slot.take()),
             // The runtime was shut down. Then the drop of the task puts the child on the list.
             Poll::Ready(Err(_)) => Poll::Ready(None),

@@ -18,7 +18,9 @@
 //!
 //! A frame that ends, or a guard, may put a kept region back as the present one. The thread leaves it at once
 //! ([`put_region_back`](crate::scheduler::OwnJobs::put_region_back)). Otherwise it would make jobs in a region
-//! in which no runtime is current, until the next guard that takes the region makes one current for them.
+//! in which no runtime is current, until the next guard that takes the region makes one current for them. This
+//! may still happen to the halves of a `join` in a job whose own region is a kept one: the thread leaves that
+//! region only when it enters or leaves a runtime, or when the job ends.
 
 use std::cell::RefCell;
 use std::fmt;

@@ -119,8 +119,8 @@ impl OwnJobs {
     }
 
     /// Puts back the region in which the owner worked before, with its tag. If the guard of that region was
-    /// dropped meanwhile, the owner leaves it at once. So the owner makes no job in a kept region, where a
-    /// later guard may enter a runtime again.
+    /// dropped meanwhile, the owner leaves it at once. So no job is made there that would see the runtime of a
+    /// later guard; see `kept.rs`.
     ///
     /// # Safety
     /// 1. As [`replace_region`](Self::replace_region).

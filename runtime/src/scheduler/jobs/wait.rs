@@ -206,10 +206,10 @@ impl OwnJobs {
     }
 
     /// Waits until `awaited` is over, or `is_back` returns true, on a stack that unwinds. Returns false if
-    /// `awaited` is over, and true if `is_back` ended the wait first. It runs the caller's own child jobs
-    /// from `floor` on, because the awaited job may wait for one of them. So it may for a job that only this
-    /// thread may run, or one of this computation in the overflow list, which other threads may all be too
-    /// busy to take. In all other respects the thread is a blocked worker.
+    /// `awaited` is over, and true if `is_back` ended the wait first. The awaited job may wait for a job that
+    /// no other thread runs, or has the time to run. So this runs the caller's own child jobs from `floor`
+    /// on, jobs that only this thread may run, and those of its computation in the overflow list. In all
+    /// other respects the thread is a blocked worker.
     ///
     /// # Safety
     /// 1. As [`wait`](Self::wait).
