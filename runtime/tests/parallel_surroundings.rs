@@ -359,6 +359,36 @@ fn a_job_does_not_see_a_runtime_that_its_call_enters_later() {
     }
 }
 
+/// As above, in a job of a scope in which the guard was dropped.
+#[test]
+fn a_job_whose_guard_was_dropped_makes_jobs_in_no_runtime() {
+    let _watchdog = watchdog();
+    let runtime = &build(1);
+    let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    let (open, opened) = mpsc::channel::<()>();
+    let (begin, begun) = mpsc::channel();
+    pool.spawn(move || {
+        begin.send(()).unwrap();
+        opened.recv().unwrap();
+    });
+    begun.recv().unwrap();
+    pool.install(|| {
+        let guard = runtime.enter();
+        in_place_scope(|scope| {
+            scope.spawn(|_| {
+                let (tell, told) = mpsc::channel::<bool>();
+                let again = move || {
+                    let _again = runtime.enter();
+                    open.send(()).unwrap();
+                    assert!(blocking(|| told.recv().unwrap()));
+                };
+                join(again, move || tell.send(Handle::try_current().is_err()).unwrap());
+            });
+            drop(guard);
+        });
+    });
+}
+
 /// The job on top enters a runtime from outside of all regions, as the first guard did.
 #[test]
 fn a_job_on_top_of_guards_out_of_order_may_enter_the_runtime_of_the_first() {

@@ -225,6 +225,26 @@ impl Region {
         current.map_or(Current::OfThread, |current| Current::Is(NonNull::new(current)))
     }
 
+    /// The region in which a thread works that begins a job of `region` (null: of none). It is `region`, or
+    /// the first one around it that no guard has left: see `kept.rs`.
+    ///
+    /// # Safety
+    /// 1. As [`current_of`](Self::current_of).
+    pub unsafe fn without_forgotten(mut region: *const Self) -> *const Self {
+        let is_forgotten = |region: &Self| match &region.kind {
+            // Relaxed: see `current_of`.
+            Kind::Entered { current, .. } => current.load(Relaxed) == FORGOTTEN,
+            Kind::Cancellable(_) | Kind::Isolated => false,
+        };
+        // SAFETY: (1). A region is inside of its parent.
+        while let Some(forgotten) = unsafe { region.as_ref() }.filter(|region| is_forgotten(region)) {
+            region = forgotten.parent();
+            // SAFETY: (1) as above.
+            unsafe { Self::mark_used(region) };
+        }
+        region
+    }
+
     /// If this is an [entered](Self::entered) region, `runtime` is current there from now on; if it is
     /// `None`, the runtime of the outer region.
     pub fn set_current(&self, runtime: Option<NonNull<()>>) {

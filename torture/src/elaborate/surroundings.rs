@@ -238,7 +238,9 @@ impl Maker<'_> {
                 let block = Set::of(pool, Of::Help) | Set::of(pool, Of::All);
                 if ctx.cancellable { rest | block } else { rest }
             }
-            _ => self.blocked(ctx),
+            // What it waits for began later, also if it is on top of other frames.
+            Some(pool) => self.blocked(ctx).without(Set::of(pool, Of::Top)),
+            None => self.blocked(ctx),
         }
     }
 
@@ -266,8 +268,6 @@ impl Maker<'_> {
     pub(super) fn on_top(&self, ctx: &Ctx) -> Set {
         match (self.processor(ctx), ctx.region) {
             (None, _) => Set::NONE,
-            // It blocks: see `waiting`.
-            _ if ctx.unwinding => Set::NONE,
             (Some(pool), Some((region, home))) if home == Some(pool) => Set::region(region),
             (Some(pool), _) => Set::of(pool, Of::Top),
         }

@@ -17,10 +17,9 @@
 //! thread.
 //!
 //! A frame that ends, or a guard, may put a kept region back as the present one. The thread leaves it at once
-//! ([`put_region_back`](crate::scheduler::OwnJobs::put_region_back)). Otherwise it would make jobs in a region
-//! in which no runtime is current, until the next guard that takes the region makes one current for them. This
-//! may still happen to the halves of a `join` in a job whose own region is a kept one: the thread leaves that
-//! region only when it enters or leaves a runtime, or when the job ends.
+//! ([`put_region_back`](crate::scheduler::OwnJobs::put_region_back)). A thread that begins a job of a kept
+//! region works in the region around it. Otherwise it would make jobs in a region in which no runtime is
+//! current, until the next guard that takes the region makes one current for them.
 
 use std::cell::RefCell;
 use std::fmt;

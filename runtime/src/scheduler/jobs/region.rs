@@ -213,14 +213,15 @@ impl OwnJobs {
     /// 1. As [`run`](Self::run).
     #[inline(never)]
     unsafe fn run_elsewhere(&self, job: JobRef) {
-        // SAFETY: `JobRef::region`, `JobRef::run`: (1) is our (1), and the job runs once. `replace_region`,
-        // `current_of`: (1) the region of a job that was claimed is live until the job has ended. The owner's
-        // former region is live, because a call on this stack works in it. Jobs do not unwind, so it is put
-        // back. `Reference::new`: (1) as long as the region is live, its runtime is valid. `spill`: (1)
-        // `floor` was the head before the job, which has taken back its own join jobs.
+        // SAFETY: `JobRef::region`, `JobRef::run`: (1) is our (1), and the job runs once.
+        // `without_forgotten`, `replace_region`, `current_of`: (1) the region of a job that was claimed is
+        // live until the job has ended, and so are those around. The owner's former region is live, because a
+        // call on this stack works in it. Jobs do not unwind, so it is put back. `Reference::new`: (1) as
+        // long as the region is live, its runtime is valid. `spill`: (1) `floor` was the head before the job,
+        // which has taken back its own join jobs.
         unsafe {
             let inside = self.tag_inside(job.tag());
-            let (region, tag) = self.replace_region(job.region(), inside);
+            let (region, tag) = self.replace_region(Region::without_forgotten(job.region()), inside);
             let (is_foreign, floor) = (self.held_to(inside) != self.held_to(tag), self.head());
             let current = self.current_of(self.region());
             // A job that ends the wait of a frame of another pool ends the region, too, and that frame may
