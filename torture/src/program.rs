@@ -502,6 +502,8 @@ pub struct Fact {
     pub most: u32,
     /// Whether it must not be cut short: no end of a runtime, no abort and no drop can reach it.
     pub certain: bool,
+    /// The number of the computation that it is a part of, or zero. All that is in no `compute` counts as one.
+    pub computation: usize,
     /// Whether its thread may be unwinding.
     pub unwinding: bool,
     /// Whether it may be part of a computation that is cancelled.

@@ -301,7 +301,7 @@ impl Maker<'_> {
         let inner = Ctx { no_close: true, ..ctx.clone() };
         let (body, more) = self.calls(rest, &inner);
         needs |= more;
-        self.wait(at, &inner, self.waiting(&inner), needs);
+        let needs = self.wait(at, &inner, self.waiting(&inner), needs);
         let jobs = [Arc::new(one), Arc::new(other)];
         Some((CallOp::Guards { rts, order, jobs, body: Arc::new(body) }, needs))
     }
@@ -432,8 +432,8 @@ impl Maker<'_> {
             jobs.push(Arc::new(Job { more: std::mem::take(&mut nested), body }));
         }
         let body = body.unwrap_or_else(|| self.leaf(at.c(), &inner));
-        self.wait(at, &inner, self.waiting(&inner), needs);
-        self.wait(at, ctx, self.waiting(ctx), needs);
+        let needs = self.wait(at, &inner, self.waiting(&inner), needs);
+        let needs = self.wait(at, ctx, self.waiting(ctx), needs);
         Some((CallOp::Scope { on: named, fifo, in_place, jobs, body: Arc::new(body) }, needs))
     }
 

@@ -123,6 +123,7 @@ struct Maker<'a> {
     /// By `current_thread` runtime, the thread that is in its first `block_on`.
     drivers: BTreeMap<PoolId, Driver>,
     facts: Vec<Fact>,
+    computations: usize,
     waits: Waits,
     regions: usize,
     nested: usize,
@@ -198,6 +199,7 @@ impl<'a> Maker<'a> {
             pools,
             drivers: BTreeMap::new(),
             facts: Vec::new(),
+            computations: 0,
             waits: Waits::default(),
             regions: 0,
             nested: 0,
@@ -234,6 +236,7 @@ impl<'a> Maker<'a> {
             certain: !self.ends_early,
             times: 1,
             unwinding: false,
+            computation: 0,
             cancellable: false,
             borrowed: false,
             pure: false,
@@ -295,10 +298,18 @@ impl<'a> Maker<'a> {
             drivers: self.waits_for,
             // Ends within a pause, or just when the program goes on.
             keep_alive: (self.pauses > 0).then_some(if s[15] / 4 % 4 == 1 { PAUSE } else { PAUSE / 4 }),
-            facts: self.facts,
+            facts: unwinding_together(self.facts),
         };
         (program, self.waits)
     }
+}
+
+/// Where a thread of a computation may unwind while it waits, every part of that computation may run on it (R8).
+fn unwinding_together(mut facts: Vec<Fact>) -> Vec<Fact> {
+    let unwinding: BTreeSet<_> =
+        facts.iter().filter(|fact| fact.unwinding).map(|fact| fact.computation).collect();
+    facts.iter_mut().for_each(|fact| fact.unwinding |= unwinding.contains(&fact.computation));
+    facts
 }
 
 fn close(n: u8) -> Close {

@@ -330,6 +330,7 @@ impl Maker<'_> {
         let current = Some(pool).filter(|&pool| self.pools[pool].is_runtime()).or(ctx.current);
         let inner = Ctx {
             cancellable: self.ends_early || end != End::Await || !ctx.certain,
+            computation: self.new_computation(),
             ..Self::fresh(&Self::ended(ctx, end), Place::Job(pool), current)
         };
         let (body, needs) = self.call_body(at, &inner);
@@ -362,7 +363,8 @@ impl Maker<'_> {
             }
             GateKind::Computation => {
                 let job = Self::fresh(&around, Place::Job(rt), Some(rt));
-                let job = Ctx { cancellable: self.ends_early || !ctx.certain, ..job };
+                let cancellable = self.ends_early || !ctx.certain;
+                let job = Ctx { cancellable, computation: self.new_computation(), ..job };
                 (self.in_block_on(&job, rt), Set::of(rt, Of::Root))
             }
             _ => (task.clone(), task.poller),

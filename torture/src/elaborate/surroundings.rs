@@ -43,6 +43,8 @@ pub(super) struct Ctx {
     pub(super) certain: bool,
     pub(super) times: u32,
     pub(super) unwinding: bool,
+    /// See [`Fact::computation`].
+    pub(super) computation: usize,
     pub(super) cancellable: bool,
     /// Inside of `LocalKey::with`.
     pub(super) borrowed: bool,
@@ -92,6 +94,7 @@ impl Maker<'_> {
             drives: Set::NONE,
             driven_by: driver.processor,
             unwinding: driver.unwinding,
+            computation: 0,
             cancellable: false,
             borrowed: driver.borrowed,
             stealable: false,
@@ -118,6 +121,7 @@ impl Maker<'_> {
             drives: Set::NONE,
             driven_by: None,
             unwinding: false,
+            computation: 0,
             cancellable: false,
             borrowed: false,
             stealable: false,
@@ -366,10 +370,17 @@ impl Maker<'_> {
         set
     }
 
+    /// The number of a new computation; see [`Fact::computation`].
+    pub(super) fn new_computation(&mut self) -> usize {
+        self.computations += 1;
+        self.computations
+    }
+
     pub(super) fn fact(&mut self, ctx: &Ctx) -> Id {
         self.facts.push(Fact {
             certain: ctx.certain,
             most: ctx.times,
+            computation: ctx.computation,
             unwinding: ctx.unwinding,
             cancellable: ctx.cancellable,
             ..Fact::default()
