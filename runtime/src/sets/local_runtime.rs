@@ -26,7 +26,8 @@ use crate::task::JoinHandle;
 ///
 /// Tasks of both kinds run while the thread is in [`block_on`](Self::block_on). Another thread that is in
 /// `block_on` of the [`handle`](Self::handle) runs none of them, and waits for this thread to drive timers
-/// and descriptors.
+/// and descriptors. On this thread, too, `block_on` of the handle runs no local task, so its future must not
+/// wait for one.
 ///
 /// # Examples
 /// ```

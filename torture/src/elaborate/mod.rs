@@ -304,7 +304,7 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// Where a thread of a computation may unwind while it waits, every part of that computation may run on it (R8).
+/// R8: if a thread may unwind while it waits, it may run every part of the same computation.
 fn unwinding_together(mut facts: Vec<Fact>) -> Vec<Fact> {
     let unwinding: BTreeSet<_> =
         facts.iter().filter(|fact| fact.unwinding).map(|fact| fact.computation).collect();
