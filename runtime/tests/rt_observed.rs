@@ -198,6 +198,9 @@ fn panic_of(f: impl FnOnce()) -> String {
 
 const ENDED: &str = "a spawned task panicked and the runtime is configured to shut down on unhandled panic";
 
+const SET_ENDED: &str =
+    "a spawned task panicked and the LocalSet is configured to shutdown on unhandled panic";
+
 fn ends_by_panic() -> Builder {
     let mut builder = Builder::new_current_thread();
     builder.enable_all().unhandled_panic(UnhandledPanic::ShutdownRuntime);
@@ -308,15 +311,28 @@ fn a_panic_ends_a_set_of_local_tasks_that_was_told_so() {
     set.unhandled_panic(UnhandledPanic::ShutdownRuntime);
     let waits = set.spawn_local(pending::<()>());
     set.spawn_local(async { panic!("a task's panic") });
-    let text = "a spawned task panicked and the LocalSet is configured to shutdown on unhandled panic";
-    assert_eq!(panic_of(|| set.block_on(&runtime, pending::<()>())), text);
+    assert_eq!(panic_of(|| set.block_on(&runtime, pending::<()>())), SET_ENDED);
     assert!(waits.is_finished());
     assert!(set.spawn_local(pending::<()>()).is_finished());
-    assert_eq!(panic_of(|| set.block_on(&runtime, pending::<()>())), text);
+    assert_eq!(panic_of(|| set.block_on(&runtime, pending::<()>())), SET_ENDED);
+}
 
-    let local = ends_by_panic().build_local(LocalOptions::default()).unwrap();
-    local.spawn_local(async { panic!("a task's panic") });
-    assert_eq!(panic_of(|| local.block_on(pending::<()>())), text);
+#[test]
+fn a_panic_of_a_task_of_either_kind_ends_a_local_runtime_as_a_whole() {
+    for is_local in [false, true] {
+        let local = ends_by_panic().build_local(LocalOptions::default()).unwrap();
+        let (waits, stays) = (local.handle().spawn(pending::<()>()), local.spawn_local(pending::<()>()));
+        let (handle, has_ended) = (local.handle().clone(), waits.abort_handle());
+        let other = std::thread::spawn(move || panic_of(|| _ = handle.block_on(waits)));
+        let panics = async { panic!("a task's panic") };
+        drop(if is_local { local.spawn_local(panics) } else { local.handle().spawn(panics) });
+        let text = panic_of(|| local.block_on(pending::<()>()));
+        assert_eq!(text, if is_local { SET_ENDED } else { ENDED });
+        assert!(has_ended.is_finished() && stays.is_finished());
+        assert!(local.spawn_local(pending::<()>()).is_finished());
+        assert!(local.handle().spawn(pending::<()>()).is_finished());
+        assert_eq!(other.join().unwrap(), ENDED);
+    }
 }
 
 #[test]

@@ -77,7 +77,7 @@ pub fn block_on(handle: &Reference, future: ErasedFuture<'_>) {
 }
 
 /// A task of a runtime that was built to end by a panic has panicked: ends the runtime, and the calls of
-/// `block_on`, by a panic. Called by the thread that has the core.
+/// `block_on`, by a panic. The caller has the core, or ends the runtime itself (`shutdown`).
 #[cold]
 pub fn end_by_panic(shared: &Shared) {
     {

@@ -16,6 +16,7 @@ use crate::runtime::Runtime;
 use crate::runtime::RuntimeMetrics;
 use crate::runtime::builder::Builder;
 use crate::runtime::handle::{EnterGuard, Handle};
+use crate::scheduler::current_thread;
 use crate::task::JoinHandle;
 
 /// A `current_thread` runtime that stays on the thread that made it, so that its tasks need not be `Send`.
@@ -28,6 +29,10 @@ use crate::task::JoinHandle;
 /// `block_on` of the [`handle`](Self::handle) runs none of them, and waits for this thread to drive timers
 /// and descriptors. On this thread, too, `block_on` of the handle runs no local task, so its future must not
 /// wait for one.
+///
+/// With [`UnhandledPanic::ShutdownRuntime`], the panic of a task of either kind ends both kinds.
+///
+/// [`UnhandledPanic::ShutdownRuntime`]: crate::runtime::UnhandledPanic::ShutdownRuntime
 ///
 /// # Examples
 /// ```
@@ -143,7 +148,28 @@ impl LocalRuntime {
     /// ```
     #[track_caller]
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
+        struct Ends<'a>(&'a LocalRuntime);
+        impl Drop for Ends<'_> {
+            fn drop(&mut self) {
+                self.0.end_if_panicked();
+            }
+        }
+        let _ends = Ends(self);
         self.runtime.block_on(self.local.set.run_until(future))
+    }
+
+    /// A panic that has ended the set, or the runtime, ends the other one, too.
+    fn end_if_panicked(&self) {
+        let handle = &self.local.handle;
+        let has_begun = handle.shared().lifecycle.has_begun();
+        if !has_begun && !self.local.set.has_panicked() {
+            return;
+        }
+        self.local.end();
+        if !has_begun {
+            current_thread::end_by_panic(handle.shared());
+            current_thread::shutdown(handle.reference(), None);
+        }
     }
 
     /// Makes this runtime the current one of the calling thread, as [`Handle::enter`] does.
@@ -206,10 +232,16 @@ impl LocalRuntime {
     }
 }
 
-impl Drop for LocalTasks {
-    fn drop(&mut self) {
+impl LocalTasks {
+    fn end(&self) {
         let _entered = self.handle.enter();
         self.set.shut_down();
+    }
+}
+
+impl Drop for LocalTasks {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 

@@ -195,6 +195,12 @@ impl LocalSet {
         self
     }
 
+    /// Whether a task has panicked whose panic is the end of the set.
+    pub(crate) fn has_panicked(&self) -> bool {
+        // SAFETY: (1) the set is `!Send`, so this thread is its owner.
+        unsafe { self.shared().has_panicked() }
+    }
+
     /// Cancels all tasks, and every task that is spawned from now on.
     pub(crate) fn shut_down(&self) {
         // SAFETY: (1) the set is `!Send`, so this thread is its owner.

@@ -420,14 +420,23 @@ impl LocalScheduler {
         unsafe { self.with_own(|own| own.ends_by_panic = ends) }
     }
 
+    /// Whether a task has panicked and `ends_by_panic` was set.
+    ///
+    /// # Safety
+    /// 1. The caller is the owner.
+    pub unsafe fn has_panicked(&self) -> bool {
+        // SAFETY: (1). (2) The closure reads a flag.
+        unsafe { self.with_own(|own| own.has_panicked) }
+    }
+
     /// Ends the set and panics, if a task has panicked and `ends_by_panic` was set. Tasks that are being
     /// polled further up on the stack are left out.
     ///
     /// # Safety
     /// 1. The caller is the owner.
     unsafe fn check_panicked(&self) {
-        // SAFETY: (1). (2) The closure reads a flag.
-        if unsafe { self.with_own(|own| own.has_panicked) } {
+        // SAFETY: (1).
+        if unsafe { self.has_panicked() } {
             // SAFETY: (1).
             unsafe { self.shut_down() };
             panic!("a spawned task panicked and the LocalSet is configured to shutdown on unhandled panic");
