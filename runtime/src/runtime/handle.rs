@@ -202,6 +202,7 @@ impl Handle {
     /// [`block_in_place`](crate::task::block_in_place), in [computations](fn@crate::compute) and other jobs,
     /// and by several threads at once. A thread that drives a `current_thread` runtime drives nothing while it
     /// waits here for another runtime. So the future must not need a task, a timer or a socket of the first.
+    /// Nor does it drive while a poll of its own future blocks, and no other thread does then.
     ///
     /// In a job it holds the worker, and other threads take over the worker's tasks. A computation that the
     /// future waits for needs another worker. So if all workers wait like that, they wait for ever.

@@ -23,7 +23,8 @@ use crate::util::as_tokio;
 /// for the other closures and for the workers.
 ///
 /// Inside of any runtime (in a task, a `block_on`, a blocking closure) the drop does not wait. Everything
-/// then ends in the background, and nothing panics. (Tokio panics.)
+/// then ends in the background, and nothing panics. Tokio panics in a task and in a `block_on`. In a blocking
+/// closure and in `block_in_place` it waits, as [`shutdown_timeout`](Self::shutdown_timeout) does here.
 ///
 /// # Examples
 /// ```
