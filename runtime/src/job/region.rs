@@ -196,7 +196,9 @@ impl Region {
         // SAFETY: (1).
         if let Some(Self { kind: Kind::Entered { is_used, .. }, .. }) = unsafe { region.as_ref() } {
             // Relaxed: the thread that reads it made the region current. Another thread that works in the
-            // region runs a job of it, and the region was marked before that.
+            // region runs a job of it, and the region was marked before that. Or it runs a job of a forgotten
+            // region inside. Then the first thread is in a frame inside of that region, too, and marks this
+            // one itself when it comes back to it.
             is_used.store(true, Relaxed);
         }
     }
@@ -225,7 +227,7 @@ impl Region {
         current.map_or(Current::OfThread, |current| Current::Is(NonNull::new(current)))
     }
 
-    /// The region in which a thread works that begins a job of `region` (null: of none). It is `region`, or
+    /// The region in which a thread works that comes to a job of `region` (null: of none). It is `region`, or
     /// the first one around it that no guard has left: see `kept.rs`.
     ///
     /// # Safety

@@ -70,7 +70,7 @@ pub(super) unsafe fn run_here(processor: Option<&OwnJobs>, job: JobRef) {
             // A part that runs alone stays alone: it hides the job processor of this thread, which may hold
             // regions.
             let inside = if tag == Tag::SOLITARY { tag } else { job.tag() };
-            context::replace_region(job.region(), inside);
+            context::replace_region(Region::without_forgotten(job.region()), inside);
             // The job may drop the guard by which the thread has entered it.
             let current = context::current();
             let _hold = current.map(|current| Reference::new(current));

@@ -17,9 +17,11 @@
 //! thread.
 //!
 //! A frame that ends, or a guard, may put a kept region back as the present one. The thread leaves it at once
-//! ([`put_region_back`](crate::scheduler::OwnJobs::put_region_back)). A thread that begins a job of a kept
-//! region works in the region around it. Otherwise it would make jobs in a region in which no runtime is
-//! current, until the next guard that takes the region makes one current for them.
+//! ([`put_region_back`](crate::scheduler::OwnJobs::put_region_back)). A thread that comes to a job of a kept
+//! region works in the region around it. Otherwise it would make jobs in a region that names no runtime,
+//! until the next guard that takes the region makes one current for them. This may still happen on another
+//! thread that was in the region already when the guard was dropped: it stays there until its job ends, and
+//! so do jobs of the region that it begins meanwhile.
 
 use std::cell::RefCell;
 use std::fmt;

@@ -190,7 +190,7 @@ impl OwnJobs {
         unsafe { self.question.get().as_ref() }.is_some_and(Question::is_cancelled)
     }
 
-    /// Runs a job as the owner, in the job's region.
+    /// Runs a job as the owner, in the job's region, or around it if its guard was dropped: see `kept.rs`.
     ///
     /// # Safety
     /// 1. The caller has claimed the job.
