@@ -655,3 +655,63 @@ fn a_waker_that_a_cancelled_computation_calls_while_it_waits_is_no_part_of_it() 
     is_over.store(true, SeqCst);
     assert_eq!(was_cancelled, Ok(false));
 }
+
+/// The part of the lowest index ends by the cancellation, the other one by a panic.
+#[test]
+fn a_panic_in_a_broadcast_goes_before_the_cancellation_of_its_computation() {
+    let _watchdog = watchdog();
+    let runtime = build(2);
+    let begun = Arc::new(AtomicUsize::new(0));
+    let counted = begun.clone();
+    let computation = runtime.compute(move || {
+        parallel::broadcast(|context| {
+            counted.fetch_add(1, SeqCst);
+            while !parallel::is_cancelled() {
+                thread::yield_now();
+            }
+            assert!(context.index() == 0, "a part's panic");
+            loop {
+                parallel::join(|| (), || ());
+            }
+        })
+    });
+    until("both parts have begun", || begun.load(SeqCst) == 2);
+    computation.abort();
+    let error = runtime.block_on(computation).unwrap_err();
+    assert_eq!(text_of(&*error.into_panic()), "a part's panic");
+}
+
+/// The deque has no room for the second closure, so it runs behind the first one.
+#[test]
+fn a_panic_in_a_full_deque_goes_before_the_cancellation_of_its_computation() {
+    fn nest(depth: u32, then: &(dyn Fn() + Sync)) {
+        match depth {
+            0 => then(),
+            _ => _ = parallel::join(|| nest(depth - 1, then), || ()),
+        }
+    }
+    let _watchdog = watchdog();
+    let runtime = builder(1).spare_workers(0).build().unwrap();
+    let has_begun = Arc::new(AtomicBool::new(false));
+    let begun = has_begun.clone();
+    let computation = runtime.compute(move || {
+        let ends_by_cancellation = || {
+            begun.store(true, SeqCst);
+            while !parallel::is_cancelled() {
+                thread::yield_now();
+            }
+            loop {
+                parallel::join(|| (), || ());
+            }
+        };
+        let full = || _ = parallel::join::<_, _, (), _>(ends_by_cancellation, || panic!("a closure's panic"));
+        parallel::scope(|scope| {
+            (0..12 << 10).for_each(|_| scope.spawn(|_| ()));
+            nest(1 << 10, &full);
+        });
+    });
+    until("it is full", || has_begun.load(SeqCst));
+    computation.abort();
+    let error = runtime.block_on(computation).unwrap_err();
+    assert_eq!(text_of(&*error.into_panic()), "a closure's panic");
+}

@@ -2,13 +2,19 @@
 
 mod support;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use runtime::parallel::{ThreadPool, ThreadPoolBuilder, scope, spawn, spawn_broadcast, spawn_fifo};
+use runtime::sync::oneshot;
+use runtime::{Builder, Runtime};
 use support::{LIMIT, until, watchdog};
+
+runtime::task_local! {
+    static NUMBER: u32;
+}
 
 fn pool(threads: usize) -> ThreadPool {
     ThreadPoolBuilder::new().num_threads(threads).build().unwrap()
@@ -211,4 +217,32 @@ fn jobs_that_spawn_the_next_for_ever_starve_nothing_from_outside() {
         }
         goes_on.store(false, SeqCst);
     }
+}
+
+type AnyJob = Box<dyn Fn() + Send + Sync>;
+
+/// The runtime to which the call belongs has ended.
+#[test]
+fn a_job_that_runs_in_place_is_no_part_of_the_poll_that_spawns_it() {
+    let _watchdog = watchdog();
+    let ended = Runtime::new().unwrap();
+    let handle = ended.handle().clone();
+    drop(ended);
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let task = runtime.spawn(NUMBER.scope(1, async move {
+        let _entered = handle.enter();
+        let (tx, rx) = mpsc::channel();
+        for spawn in [|job: AnyJob| spawn(job), |job: AnyJob| spawn_broadcast(move |_| job())] {
+            let (value, seen) = oneshot::channel();
+            value.send(2).unwrap();
+            let (seen, tx) = (Mutex::new(Some(seen)), tx.clone());
+            spawn(Box::new(move || {
+                let value = seen.lock().unwrap().take().unwrap().blocking_recv();
+                tx.send((value, NUMBER.try_with(|_| ()).is_err())).unwrap();
+            }));
+        }
+        drop(tx);
+        rx.into_iter().collect::<Vec<_>>()
+    }));
+    assert_eq!(runtime.block_on(task).unwrap(), [(Ok(2), true), (Ok(2), true)]);
 }

@@ -199,14 +199,19 @@ where
     enter::resume(all_or_first_panic(results))
 }
 
-/// All results, or the panic of the lowest index. The destructors of what is dropped then do not replace it.
+/// All results, or the panic of the lowest index. The destructors of what is dropped then do not replace it,
+/// nor does the end of a cancelled computation.
 fn all_or_first_panic<R>(results: impl Iterator<Item = Result<R, Payload>>) -> Result<Vec<R>, Payload> {
     let (mut all, mut first) = (Vec::with_capacity(results.size_hint().0), None);
     for result in results {
-        match (result, &first) {
-            (Err(payload), None) => first = Some(payload),
+        match (result, first.take()) {
             (Ok(result), None) => all.push(result),
-            (other, Some(_)) => unwind::drop_quietly(other),
+            (Ok(result), earlier) => {
+                unwind::drop_quietly(result);
+                first = earlier;
+            }
+            (Err(payload), None) => first = Some(payload),
+            (Err(payload), Some(earlier)) => first = Some(cancel::first_panic(earlier, payload)),
         }
     }
     let Some(first) = first else { return Ok(all) };

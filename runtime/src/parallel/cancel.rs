@@ -69,6 +69,15 @@ pub fn unwind_quietly() -> ! {
     resume_unwind(Box::new(Cancelled));
 }
 
+/// The one of two panics that goes on: the first, unless that is the end of a cancelled computation. The other
+/// one is dropped.
+#[cold]
+pub fn first_panic(first: Payload, second: Payload) -> Payload {
+    let (first, second) = if first.is::<Cancelled>() { (second, first) } else { (first, second) };
+    unwind::drop_quietly(second);
+    first
+}
+
 /// A panic that cannot go on, because its stack unwinds already. If a cancellation ends the computation, the
 /// computation keeps the panic. Otherwise the panic is dropped.
 #[cold]

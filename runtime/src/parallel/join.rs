@@ -172,10 +172,13 @@ fn join_in_place<RA, RB>(a: impl FnOnce(FnContext) -> RA, b: impl FnOnce(FnConte
     let result_b = unwind::catch(|| b(FnContext::new(false)));
     match result_a {
         Ok(result_a) => (result_a, enter::resume(result_b)),
-        Err(payload) => {
-            unwind::drop_quietly(result_b);
-            resume_unwind(payload)
-        }
+        Err(payload) => match result_b {
+            Ok(result_b) => {
+                unwind::drop_quietly(result_b);
+                resume_unwind(payload)
+            }
+            Err(second) => resume_unwind(cancel::first_panic(payload, second)),
+        },
     }
 }
 

@@ -6,6 +6,7 @@ use crate::scheduler::idle::Work;
 use crate::scheduler::injected::Injected;
 use crate::scheduler::job_processor::JobProcessor;
 use crate::scheduler::owner::OwnJobs;
+use crate::scheduler::wait::DEEPEST;
 use crate::scheduler::worker::Worker;
 
 /// The kinds of jobs from other threads.
@@ -28,13 +29,18 @@ impl OwnJobs {
     }
 
     /// Runs the detached jobs that lie here. Does nothing inside an isolated region, or on an external
-    /// thread.
+    /// thread. These jobs may come here again, so it does nothing on top of [`DEEPEST`] waits, either.
     pub fn run_detached(&self) {
-        while self.waits_for() == Tag::NONE && !std::thread::panicking() {
-            let Some(job) = self.take_detached() else { break };
+        let depth = self.waits.get() + 1;
+        if depth > DEEPEST || self.waits_for() != Tag::NONE || std::thread::panicking() {
+            return;
+        }
+        self.waits.set(depth);
+        while let Some(job) = self.take_detached() {
             // SAFETY: (1) the job was just claimed.
             self.in_surroundings(|| self.with_worker(|worker| unsafe { worker.run_job(job) }));
         }
+        self.waits.set(depth - 1);
     }
 
     /// As [`Worker::yield_to_job`]. On an external thread, runs only a job of that thread's call. On a stack
