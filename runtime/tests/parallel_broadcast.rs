@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use runtime::parallel::{
     self, BroadcastContext, Scope, ThreadPool, ThreadPoolBuilder, broadcast, spawn, spawn_broadcast,
 };
-use support::{joined_scope, panic_of, rounds, until, watchdog};
+use support::{joined_scope, panic_of, rounds, watchdog};
 
 fn pool(threads: usize) -> ThreadPool {
     ThreadPoolBuilder::new().num_threads(threads).build().unwrap()
@@ -66,21 +66,6 @@ fn a_broadcast_comes_after_what_its_thread_spawned_before() {
             broadcast(|_| assert_eq!(theirs.load(SeqCst), 2));
         });
     }
-}
-
-/// Each runs the next one first.
-#[test]
-fn detached_jobs_that_broadcast_do_not_exhaust_the_stack() {
-    let _watchdog = watchdog();
-    let count = Arc::new(AtomicUsize::new(0));
-    let pool = pool(1);
-    pool.install(|| {
-        for _ in 0..50_000 {
-            let count = count.clone();
-            spawn(move || broadcast(|_| _ = count.fetch_add(1, SeqCst)).truncate(0));
-        }
-    });
-    until("all have run", || count.load(SeqCst) == 50_000);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use runtime::net::TcpListener;
 use runtime::parallel::{ThreadPoolBuilder, isolated, join, scope};
-use runtime::runtime::UnhandledPanic;
+use runtime::runtime::{LocalOptions, UnhandledPanic};
 use runtime::sync::oneshot;
 use runtime::task::block_in_place;
 use runtime::{Handle, Runtime, task, time};
@@ -644,6 +644,31 @@ fn the_destructor_of_a_closure_that_is_not_run_may_wait_for_a_task_if_a_panic_en
     runtime.spawn_blocking(move || drop(waits));
     let text = panic_of(|| runtime.block_on(async { _ = task::spawn(async { panic!("ends it") }).await }));
     assert!(text.contains("shut down on unhandled panic"), "{text}");
+}
+
+/// As above, when the panic is that of a local task.
+#[test]
+fn the_destructor_of_a_closure_that_is_not_run_may_wait_for_a_task_if_a_panic_ends_a_local_runtime() {
+    let _watchdog = watchdog();
+    let mut builder = builder(0);
+    builder.max_blocking_threads(1).unhandled_panic(UnhandledPanic::ShutdownRuntime);
+    let runtime = builder.build_local(LocalOptions::default()).unwrap();
+    let ((end, ended), (release, released)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
+    let (begin, begun) = mpsc::channel();
+    runtime.spawn_blocking(move || {
+        begin.send(()).unwrap();
+        _ = released.recv();
+    });
+    begun.recv_timeout(LIMIT).unwrap();
+    let waits = OnDrop(move || _ = ended.recv());
+    runtime.spawn_blocking(move || drop(waits));
+    runtime.handle().spawn(async move {
+        let _ends = (end, release);
+        pending::<()>().await
+    });
+    runtime.spawn_local(async { panic!("ends it") });
+    let text = panic_of(|| runtime.block_on(pending::<()>()));
+    assert!(text.contains("shutdown on unhandled panic"), "{text}");
 }
 
 /// A scope whose body blocks for one of its jobs.

@@ -504,6 +504,8 @@ pub struct Fact {
     pub certain: bool,
     /// The number of the computation that it is a part of, or zero. All that is in no `compute` counts as one.
     pub computation: usize,
+    /// Whether it is in a job that a waiting thread may run.
+    pub is_child: bool,
     /// Whether its thread may be unwinding.
     pub unwinding: bool,
     /// Whether it may be part of a computation that is cancelled.

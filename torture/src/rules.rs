@@ -29,7 +29,7 @@
 //!   for what*.
 //! - R8 Both closures of a `join` run, and all jobs of a scope, whatever panics, unless they are cancelled. A
 //!   `join` passes on the panic of its first closure, a scope that of any job. A second closure may run on a
-//!   thread that unwinds, and so may, while that thread waits for it, other parts of the same computation. All
+//!   thread that unwinds, and so may, while that thread waits for it, child jobs of the same computation. All
 //!   calls outside of `compute` count as one. Nothing else may. While a thread unwinds, it may wait without
 //!   running other jobs. If another thread runs the closure, it does run other jobs while it waits. So such a
 //!   wait holds what a blocking wait holds, and needs what any other wait needs.

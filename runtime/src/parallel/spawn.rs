@@ -6,7 +6,6 @@ use super::enter::{self, JobEnd};
 use crate::job::{HeapJob, JobRef, Tag};
 use crate::scheduler::JobMemory;
 use crate::scheduler::Shared;
-use crate::scheduler::belonging::outside_of_computations;
 use crate::scheduler::context;
 use crate::scheduler::inject::detached_panicked;
 use crate::scheduler::injected::Injected;
@@ -17,10 +16,10 @@ use crate::util::unwind;
 ///
 /// The job runs in the pool that the call belongs to: of a runtime, a [`ThreadPool`](super::ThreadPool), or
 /// the process. That pool stays until the job has ended. The job never runs in the middle of other work on
-/// its thread, unless that work calls [`yield_now`](super::yield_now), [`broadcast`](super::broadcast) or the like. On
-/// the thread that spawned it, younger jobs run first. [`spawn_fifo`] is the other way round. The job is no part of a computation
-/// around it, and so is not cancelled with it. If there is no pool any more, the job runs at once, on the
-/// calling thread.
+/// its thread, unless that work calls [`yield_now`](super::yield_now), [`broadcast`](super::broadcast) or the
+/// like. On the thread that spawned it, younger jobs run first. [`spawn_fifo`] is the other way round. The job
+/// is no part of a computation around it, and so is not cancelled with it. If there is no pool any more, the
+/// job runs at once, on the calling thread. It must then not wait for what that thread has to do.
 ///
 /// For a task, an async computation, use [`runtime::spawn`](crate::spawn); for a job with a result,
 /// [`compute`](crate::compute).
@@ -182,14 +181,17 @@ pub(super) fn run_in_place(f: impl FnOnce()) {
     });
 }
 
-/// Runs `f` on the calling thread, as a job that is no part of the poll, nor of the computation, that makes it.
-/// `f` does not unwind.
+/// Runs `f` on the calling thread, as a job that is no part of the poll that makes it. `f` does not unwind.
 fn apart_from_caller(f: impl FnOnce()) {
+    // SAFETY: (1) used in this call only.
+    if let Some(processor) = unsafe { context::job_processor() } {
+        return processor.run_apart(f);
+    }
     let current = context::current();
     // SAFETY: `Reference::new`: (1) the current runtime is valid now. `in_surroundings`: (1) it is kept until
     // then, also if `f` drops the guard by which the thread has entered it.
     unsafe {
         let _hold = current.map(|current| Reference::new(current));
-        outside_of_computations(|| context::in_surroundings(current, f));
+        context::in_surroundings(current, f);
     }
 }

@@ -67,8 +67,15 @@ impl Core {
         rand::seed_thread(seed.of(state.seeds))
     }
 
+    /// From now on, all calls of `block_on` end by a panic. The caller then ends the runtime.
+    pub fn tell_of_panic(&self) {
+        let mut state = self.state.lock();
+        state.has_panicked = true;
+        state.waiters.drain(..).for_each(|(_, thread)| thread.unpark());
+    }
+
     /// Panics if the runtime has ended because a task panicked. A waiter calls this after it was entered
-    /// among the waiters. So either `end_by_panic` unparks the waiter, or this call sees the panic.
+    /// among the waiters. So either `tell_of_panic` unparks the waiter, or this call sees the panic.
     ///
     /// A thread that unwinds already may still poll its future once, because its next panic is an abort. This
     /// call lets such a thread pass, unless `must_end`.

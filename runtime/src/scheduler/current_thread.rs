@@ -77,14 +77,10 @@ pub fn block_on(handle: &Reference, future: ErasedFuture<'_>) {
 }
 
 /// A task of a runtime that was built to end by a panic has panicked: ends the runtime, and the calls of
-/// `block_on`, by a panic. The caller has the core, or ends the runtime itself (`shutdown`).
+/// `block_on`, by a panic. Called by the thread that has the core.
 #[cold]
 pub fn end_by_panic(shared: &Shared) {
-    {
-        let mut state = shared.core.state.lock();
-        state.has_panicked = true;
-        state.waiters.drain(..).for_each(|(_, thread)| thread.unpark());
-    }
+    shared.core.tell_of_panic();
     shared.begin_shutdown();
 }
 

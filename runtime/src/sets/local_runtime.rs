@@ -30,7 +30,7 @@ use crate::task::JoinHandle;
 /// and descriptors. On this thread, too, `block_on` of the handle runs no local task, so its future must not
 /// wait for one.
 ///
-/// With [`UnhandledPanic::ShutdownRuntime`], the panic of a task of either kind ends both kinds.
+/// With [`UnhandledPanic::ShutdownRuntime`], the panic of a task of either kind in `block_on` ends both kinds.
 ///
 /// [`UnhandledPanic::ShutdownRuntime`]: crate::runtime::UnhandledPanic::ShutdownRuntime
 ///
@@ -167,7 +167,7 @@ impl LocalRuntime {
         }
         self.local.end();
         if !has_begun {
-            current_thread::end_by_panic(handle.shared());
+            handle.shared().core.tell_of_panic();
             current_thread::shutdown(handle.reference(), None);
         }
     }

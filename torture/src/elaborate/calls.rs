@@ -469,7 +469,7 @@ impl Maker<'_> {
             unwinding: is_broadcast,
             certain: ctx.certain && wait != Wait::No,
             maybe_in_place: self.may_have_ended(ctx, pool),
-            // Run by the call that spawns it, it is in the poll.
+            // Run by the call that spawns it, it holds up the poll.
             in_poll: ctx.in_poll && self.may_have_ended(ctx, pool),
             ..Self::fresh(ctx, Place::Job(pool), current)
         };

@@ -304,11 +304,12 @@ impl<'a> Maker<'a> {
     }
 }
 
-/// R8: if a thread may unwind while it waits, it may run every part of the same computation.
+/// R8: if a thread may unwind while it waits, it may run every child job of the same computation.
 fn unwinding_together(mut facts: Vec<Fact>) -> Vec<Fact> {
     let unwinding: BTreeSet<_> =
         facts.iter().filter(|fact| fact.unwinding).map(|fact| fact.computation).collect();
-    facts.iter_mut().for_each(|fact| fact.unwinding |= unwinding.contains(&fact.computation));
+    let is_with_one = |fact: &Fact| fact.is_child && unwinding.contains(&fact.computation);
+    facts.iter_mut().for_each(|fact| fact.unwinding |= is_with_one(fact));
     facts
 }
 

@@ -381,6 +381,7 @@ impl Maker<'_> {
             certain: ctx.certain,
             most: ctx.times,
             computation: ctx.computation,
+            is_child: ctx.stealable,
             unwinding: ctx.unwinding,
             cancellable: ctx.cancellable,
             ..Fact::default()

@@ -6,7 +6,6 @@ use crate::scheduler::idle::Work;
 use crate::scheduler::injected::Injected;
 use crate::scheduler::job_processor::JobProcessor;
 use crate::scheduler::owner::OwnJobs;
-use crate::scheduler::wait::DEEPEST;
 use crate::scheduler::worker::Worker;
 
 /// The kinds of jobs from other threads.
@@ -29,18 +28,13 @@ impl OwnJobs {
     }
 
     /// Runs the detached jobs that lie here. Does nothing inside an isolated region, or on an external
-    /// thread. These jobs may come here again, so it does nothing on top of [`DEEPEST`] waits, either.
+    /// thread.
     pub fn run_detached(&self) {
-        let depth = self.waits.get() + 1;
-        if depth > DEEPEST || self.waits_for() != Tag::NONE || std::thread::panicking() {
-            return;
-        }
-        self.waits.set(depth);
-        while let Some(job) = self.take_detached() {
+        while self.waits_for() == Tag::NONE && !std::thread::panicking() {
+            let Some(job) = self.take_detached() else { break };
             // SAFETY: (1) the job was just claimed.
             self.in_surroundings(|| self.with_worker(|worker| unsafe { worker.run_job(job) }));
         }
-        self.waits.set(depth - 1);
     }
 
     /// As [`Worker::yield_to_job`]. On an external thread, runs only a job of that thread's call. On a stack

@@ -54,7 +54,7 @@ use crate::scheduler::shared::Shared;
 use crate::scheduler::worker::Worker;
 
 /// With more waits than this on one stack, a waiter takes no more child jobs of other job processors.
-pub(super) const DEEPEST: u32 = 128;
+const DEEPEST: u32 = 128;
 
 /// How many of its own jobs a waiter runs at most before it asks again whether the wait is over.
 const UNASKED: u32 = 32;
