@@ -346,7 +346,13 @@ fn a_call_that_blocks_may_wait_for_a_task_of_a_worker_inside_of_its_unpark_hook(
         let metrics = runtime.metrics();
         // Otherwise the owner may wake for one of them, and come to its hook just before the shutdown begins.
         until("the tasks that came too late have ended", || metrics.num_alive_tasks() == 2);
-        until("the owner sleeps", || (0..2).any(|i| metrics.worker_park_unpark_count(i) % 2 == 1));
+        // A wake that was meant for one of them may still be on its way to the owner.
+        let sleeps = || [0, 1].map(|i| metrics.worker_park_unpark_count(i));
+        until("the owner goes on sleeping", || {
+            let before = sleeps();
+            thread::sleep(Duration::from_millis(20));
+            before == sleeps() && before.iter().any(|count| count % 2 == 1)
+        });
         late.has_begun.store(true, SeqCst);
         runtime.shutdown_background();
         assert_eq!(is_over.recv_timeout(LIMIT), Err(mpsc::RecvTimeoutError::Disconnected));
