@@ -14,7 +14,9 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
-use runtime::parallel::{ThreadPoolBuilder, blocking, in_place_scope, isolated, join, scope, yield_now};
+use runtime::parallel::{
+    ThreadPool, ThreadPoolBuilder, blocking, in_place_scope, isolated, join, scope, yield_now,
+};
 use runtime::runtime::EnterGuard;
 use runtime::sync::oneshot;
 use runtime::task::block_in_place;
@@ -32,6 +34,17 @@ fn build(workers: usize) -> Runtime {
 /// Whether the runtime of `handle` is the current one.
 fn is_current(handle: &Handle) -> bool {
     Handle::try_current().is_ok_and(|current| current.id() == handle.id())
+}
+
+/// A thread of `pool` waits until something is sent.
+fn keep_a_thread(pool: &ThreadPool) -> mpsc::Sender<()> {
+    let ((open, opened), (begin, begun)) = (mpsc::channel(), mpsc::channel());
+    pool.spawn(move || {
+        begin.send(()).unwrap();
+        opened.recv().unwrap();
+    });
+    begun.recv().unwrap();
+    open
 }
 
 /// Runs jobs of others until one has set `flag`.
@@ -324,14 +337,8 @@ fn a_job_does_not_see_a_runtime_that_its_call_enters_later() {
     let runtime = &build(1);
     let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
     for is_isolated in [false, true] {
-        let (open, opened) = mpsc::channel::<()>();
-        let (begin, begun) = mpsc::channel();
         // The other thread comes only when the runtime has been entered again.
-        pool.spawn(move || {
-            begin.send(()).unwrap();
-            opened.recv().unwrap();
-        });
-        begun.recv().unwrap();
+        let open = keep_a_thread(&pool);
         pool.install(|| {
             let (outer, inner) = (runtime.enter(), runtime.enter());
             in_place_scope(|scope| {
@@ -365,13 +372,7 @@ fn a_job_whose_guard_was_dropped_makes_jobs_in_no_runtime() {
     let _watchdog = watchdog();
     let runtime = &build(1);
     let pool = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
-    let (open, opened) = mpsc::channel::<()>();
-    let (begin, begun) = mpsc::channel();
-    pool.spawn(move || {
-        begin.send(()).unwrap();
-        opened.recv().unwrap();
-    });
-    begun.recv().unwrap();
+    let open = keep_a_thread(&pool);
     pool.install(|| {
         let guard = runtime.enter();
         in_place_scope(|scope| {

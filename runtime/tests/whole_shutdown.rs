@@ -30,6 +30,16 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
+/// A thread for blocking closures waits until the other end of `released` is gone.
+fn keep_a_blocking_thread(handle: &Handle, released: mpsc::Receiver<()>) {
+    let (begin, begun) = mpsc::channel();
+    handle.spawn_blocking(move || {
+        begin.send(()).unwrap();
+        _ = released.recv();
+    });
+    begun.recv_timeout(LIMIT).unwrap();
+}
+
 /// Spawns a task that waits for ever and keeps `value`. Returns when it has waited once: a task that would
 /// wait for the first time during the shutdown is dropped at the end of its poll.
 fn keep(runtime: &Runtime, value: impl Send + 'static) {
@@ -575,12 +585,7 @@ fn the_destructor_of_a_closure_that_is_not_run_may_wait_for_a_task() {
         let runtime = builder(workers).max_blocking_threads(1).build().unwrap();
         let ((end, ended), (release, released)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
         keep(&runtime, (end, release));
-        let (begin, begun) = mpsc::channel();
-        runtime.spawn_blocking(move || {
-            begin.send(()).unwrap();
-            _ = released.recv();
-        });
-        begun.recv_timeout(LIMIT).unwrap();
+        keep_a_blocking_thread(runtime.handle(), released);
         let waits = OnDrop(move || _ = ended.recv());
         runtime.spawn_blocking(move || drop(waits));
         drop(runtime);
@@ -594,12 +599,8 @@ fn the_destructor_of_a_closure_that_is_not_run_may_wait_for_the_task_that_ends_t
     for workers in KINDS {
         let runtime = builder(workers).max_blocking_threads(1).build().unwrap();
         let handle = runtime.handle().clone();
-        let ((begin, begun), (release, released)) = (mpsc::channel(), mpsc::channel::<()>());
-        runtime.spawn_blocking(move || {
-            begin.send(()).unwrap();
-            _ = released.recv();
-        });
-        begun.recv_timeout(LIMIT).unwrap();
+        let (release, released) = mpsc::channel::<()>();
+        keep_a_blocking_thread(&handle, released);
         let (end, ended) = mpsc::channel::<()>();
         let waits = OnDrop(move || _ = ended.recv());
         runtime.spawn_blocking(move || drop(waits));
@@ -616,13 +617,8 @@ fn the_destructor_of_a_task_may_wait_for_a_closure_that_is_not_run() {
     let _watchdog = watchdog();
     for workers in KINDS {
         let runtime = builder(workers).max_blocking_threads(1).build().unwrap();
-        let (begin, begun) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
-        runtime.spawn_blocking(move || {
-            begin.send(()).unwrap();
-            _ = released.recv();
-        });
-        begun.recv_timeout(LIMIT).unwrap();
+        keep_a_blocking_thread(runtime.handle(), released);
         let (end, ended) = mpsc::channel::<()>();
         runtime.spawn_blocking(move || drop(end));
         let ended = Mutex::new(ended);
@@ -640,12 +636,7 @@ fn the_destructor_of_a_closure_that_is_not_run_may_wait_for_a_task_if_a_panic_en
         builder(0).max_blocking_threads(1).unhandled_panic(UnhandledPanic::ShutdownRuntime).build().unwrap();
     let ((end, ended), (release, released)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
     keep(&runtime, (end, release));
-    let (begin, begun) = mpsc::channel();
-    runtime.spawn_blocking(move || {
-        begin.send(()).unwrap();
-        _ = released.recv();
-    });
-    begun.recv_timeout(LIMIT).unwrap();
+    keep_a_blocking_thread(runtime.handle(), released);
     let waits = OnDrop(move || _ = ended.recv());
     runtime.spawn_blocking(move || drop(waits));
     let text = panic_of(|| runtime.block_on(async { _ = task::spawn(async { panic!("ends it") }).await }));
@@ -660,12 +651,7 @@ fn the_destructor_of_a_closure_that_is_not_run_may_wait_for_a_task_if_a_panic_en
     builder.max_blocking_threads(1).unhandled_panic(UnhandledPanic::ShutdownRuntime);
     let runtime = builder.build_local(LocalOptions::default()).unwrap();
     let ((end, ended), (release, released)) = (mpsc::channel::<()>(), mpsc::channel::<()>());
-    let (begin, begun) = mpsc::channel();
-    runtime.spawn_blocking(move || {
-        begin.send(()).unwrap();
-        _ = released.recv();
-    });
-    begun.recv_timeout(LIMIT).unwrap();
+    keep_a_blocking_thread(runtime.handle(), released);
     let waits = OnDrop(move || _ = ended.recv());
     runtime.spawn_blocking(move || drop(waits));
     runtime.handle().spawn(async move {
@@ -691,12 +677,7 @@ fn the_destructor_of_a_closure_that_is_not_run_finds_workers() {
     let _watchdog = watchdog();
     let runtime = builder(2).max_blocking_threads(1).build().unwrap();
     let (release, released) = mpsc::channel::<()>();
-    let (begin, begun) = mpsc::channel();
-    runtime.spawn_blocking(move || {
-        begin.send(()).unwrap();
-        _ = released.recv();
-    });
-    begun.recv_timeout(LIMIT).unwrap();
+    keep_a_blocking_thread(runtime.handle(), released);
     let handle = runtime.handle().clone();
     let needs = OnDrop(move || {
         until_shutdown(&handle);

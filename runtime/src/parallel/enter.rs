@@ -320,6 +320,18 @@ impl Drop for Visit<'_> {
     }
 }
 
+/// Runs a job in place, in surroundings of its own, with the runtime that is current now. The job may drop the
+/// guard by which the thread has entered that runtime.
+pub fn in_surroundings_here(job: impl FnOnce()) {
+    let current = context::current();
+    // SAFETY: `Reference::new`: (1) the current runtime is valid. `in_surroundings`: (1) the reference keeps
+    // it.
+    unsafe {
+        let _hold = current.map(|current| Reference::new(current));
+        context::in_surroundings(current, job);
+    }
+}
+
 /// A computation of a thread that keeps its job processor for good. The thread holds the job processor until
 /// this is dropped.
 pub struct OwnComputation {

@@ -170,15 +170,13 @@ where
 fn join_in_place<RA, RB>(a: impl FnOnce(FnContext) -> RA, b: impl FnOnce(FnContext) -> RB) -> (RA, RB) {
     let result_a = unwind::catch(|| a(FnContext::new(false)));
     let result_b = unwind::catch(|| b(FnContext::new(false)));
-    match result_a {
-        Ok(result_a) => (result_a, enter::resume(result_b)),
-        Err(payload) => match result_b {
-            Ok(result_b) => {
-                unwind::drop_quietly(result_b);
-                resume_unwind(payload)
-            }
-            Err(second) => resume_unwind(cancel::first_panic(payload, second)),
-        },
+    match (result_a, result_b) {
+        (Ok(result_a), result_b) => (result_a, enter::resume(result_b)),
+        (Err(payload), Ok(result_b)) => {
+            unwind::drop_quietly(result_b);
+            resume_unwind(payload)
+        }
+        (Err(first), Err(second)) => resume_unwind(cancel::first_panic(first, second)),
     }
 }
 

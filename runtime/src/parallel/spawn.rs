@@ -184,14 +184,8 @@ pub(super) fn run_in_place(f: impl FnOnce()) {
 /// Runs `f` on the calling thread, as a job that is no part of the poll that makes it. `f` does not unwind.
 fn apart_from_caller(f: impl FnOnce()) {
     // SAFETY: (1) used in this call only.
-    if let Some(processor) = unsafe { context::job_processor() } {
-        return processor.run_apart(f);
-    }
-    let current = context::current();
-    // SAFETY: `Reference::new`: (1) the current runtime is valid now. `in_surroundings`: (1) it is kept until
-    // then, also if `f` drops the guard by which the thread has entered it.
-    unsafe {
-        let _hold = current.map(|current| Reference::new(current));
-        context::in_surroundings(current, f);
+    match unsafe { context::job_processor() } {
+        Some(processor) => processor.run_apart(f),
+        None => enter::in_surroundings_here(f),
     }
 }

@@ -161,6 +161,7 @@ impl LocalRuntime {
     /// A panic that has ended the set, or the runtime, ends the other one, too.
     fn end_if_panicked(&self) {
         let handle = &self.local.handle;
+        // As long as there is a `self`, only a panic begins the shutdown.
         let has_begun = handle.shared().lifecycle.has_begun();
         if !has_begun && !self.local.set.has_panicked() {
             return;

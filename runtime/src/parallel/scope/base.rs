@@ -9,7 +9,9 @@ use crate::job::{CoreLatch, CountLatch, JobRef, Memory, Question, Region, Tag};
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
 use crate::loom::sync::atomic::{AtomicBool, AtomicPtr};
 use crate::parallel::cancel;
-use crate::parallel::enter::{CallRegion, JobEnd, JobLatch, global_pool, is_solitary, region_of};
+use crate::parallel::enter::{
+    CallRegion, JobEnd, JobLatch, global_pool, in_surroundings_here, is_solitary, region_of,
+};
 use crate::queue::LockedList;
 use crate::scheduler::context;
 use crate::scheduler::reference::Reference;
@@ -63,7 +65,8 @@ unsafe impl Sync for Base<'_> {}
 /// # Safety
 /// 1. The caller has claimed the job.
 pub(super) unsafe fn run_here(processor: Option<&OwnJobs>, job: JobRef) {
-    // SAFETY: (1). Jobs do not unwind.
+    // SAFETY: `JobRef::region`, `JobRef::run`, `OwnJobs::run`: (1). `without_forgotten`: (1) the region is live
+    // until the job has run. Jobs do not unwind.
     unsafe {
         let Some(processor) = processor else {
             let (region, tag) = context::region();
@@ -71,10 +74,7 @@ pub(super) unsafe fn run_here(processor: Option<&OwnJobs>, job: JobRef) {
             // regions.
             let inside = if tag == Tag::SOLITARY { tag } else { job.tag() };
             context::replace_region(Region::without_forgotten(job.region()), inside);
-            // The job may drop the guard by which the thread has entered it.
-            let current = context::current();
-            let _hold = current.map(|current| Reference::new(current));
-            context::in_surroundings(current, || job.run());
+            in_surroundings_here(|| job.run());
             context::replace_region(region, tag);
             return;
         };

@@ -117,6 +117,9 @@ mod tests {
         assert!(!inner.is_used() && kept.around(address).is_none());
         kept.keep(inner, runtime(2), Box::new(()));
         assert_eq!(current(), Current::Is(Some(runtime(1))));
+        // SAFETY: (1) it is kept, and `outer` lives.
+        let works_in = || unsafe { Region::without_forgotten(address) };
+        assert!(!outer.is_used() && std::ptr::eq(works_in(), outer.as_ptr()) && outer.is_used());
         assert_eq!((kept.around(address), kept.around(outer.as_ptr())), (Some(outer.as_ptr()), None));
         // SAFETY: (1) the tests keep the parents.
         let take = |parent, tag, runtime| unsafe { kept.take(parent, tag, runtime) };
@@ -125,6 +128,7 @@ mod tests {
         assert!(take(outer.as_ptr(), Tag::NONE, runtime(1)).is_none());
         let again = take(outer.as_ptr(), Tag::NONE, runtime(2)).expect("there is an equal one");
         assert!(std::ptr::eq(again.as_ptr(), address) && again.is_used() && kept.is_empty());
+        assert!(std::ptr::eq(works_in(), address));
         assert_eq!(current(), Current::Is(Some(runtime(2))));
     }
 
