@@ -25,7 +25,8 @@ const LINE_UP: Duration = Duration::from_micros(50);
 #[derive(Debug)]
 struct Group {
     id: Id,
-    pool: PoolId,
+    /// The `ThreadPool` that threads outside name.
+    named: Option<PoolId>,
     threads: usize,
     is_marked: bool,
     body: Arc<Call>,
@@ -65,9 +66,10 @@ pub fn run(
     body: &Arc<Call>,
 ) {
     let begun = Mutex::new(vec![Vec::new(); threads]);
+    let is_named = kind == BarrierKind::Threads && !cx.w.program.pools[pool].is_runtime();
     let group = Arc::new(Group {
         id,
-        pool,
+        named: is_named.then_some(pool),
         threads,
         is_marked,
         body: body.clone(),
@@ -86,7 +88,8 @@ pub fn run(
             }
         }),
         BarrierKind::Threads => {
-            let started: Vec<_> = (0..count).map(|number| start(cx, &group, number)).collect();
+            let enter = if is_named { None } else { Some(pool) };
+            let started: Vec<_> = (0..count).map(|number| start(cx, enter, &group, number)).collect();
             for thread in started {
                 match thread.map(thread::JoinHandle::join) {
                     Ok(Ok(())) => {}
@@ -99,23 +102,26 @@ pub fn run(
     group.check_order(cx);
 }
 
-/// Starts a thread outside that calls broadcasts.
-fn start(cx: &Cx, group: &Arc<Group>, number: usize) -> std::io::Result<thread::JoinHandle<()>> {
+/// Starts a thread outside that enters a runtime, or none, and calls broadcasts.
+fn start(
+    cx: &Cx,
+    enter: Option<PoolId>,
+    group: &Arc<Group>,
+    number: usize,
+) -> std::io::Result<thread::JoinHandle<()>> {
     let (mut cx, group, token) = (cx.clone(), group.clone(), cx.token());
     thread::Builder::new().name("outside".into()).spawn(move || {
         let _token = token;
-        let enter = Some(group.pool).filter(|&pool| cx.w.program.pools[pool].is_runtime());
         let reaches = std::mem::replace(&mut cx.reaches, Reaches::NONE);
         on_outside(&cx.w, reaches, enter, |cx| group.call(cx, number));
     })
 }
 
 impl Group {
-    /// Calls some broadcasts, one after the other, in the pool where `cx` is, or in the `ThreadPool` of the
-    /// group. The parts of the last one run the body.
+    /// Calls some broadcasts, one after the other, in the pool where `cx` is, or in the `ThreadPool` that is
+    /// named. The parts of the last one run the body.
     fn call(&self, cx: &Cx, number: usize) {
-        let threads = Some(self.pool).filter(|&pool| pool != cx.pool);
-        let (inner, token) = (cx.on(threads), cx.token());
+        let (inner, token) = (cx.on(self.named), cx.token());
         let expected = cx.fact(self.body.id).value;
         for round in 0..ROUNDS {
             let (barrier, is_last) = (Barrier::default(), round == ROUNDS - 1);
@@ -130,7 +136,7 @@ impl Group {
                 }
                 if is_last { job(&inner, &self.body) } else { expected }
             };
-            let broadcasts = || match threads {
+            let broadcasts = || match self.named {
                 Some(pool) => cx.threads(pool).broadcast(each),
                 None => broadcast(each),
             };
