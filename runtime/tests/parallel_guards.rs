@@ -11,7 +11,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use runtime::parallel::{ThreadPoolBuilder, in_place_scope, join, scope};
+use runtime::parallel::{ThreadPoolBuilder, broadcast, in_place_scope, join, scope};
 use runtime::runtime::EnterGuard;
 use runtime::task::block_in_place;
 use runtime::{Builder, Handle, Runtime};
@@ -210,4 +210,55 @@ fn a_guard_of_the_start_handler_lasts_until_the_exit_handler() {
         .unwrap();
     drop(pool);
     assert!(seen.recv().unwrap());
+}
+
+/// Whether `handle`'s runtime is the current one in each kind of job of the pool on which this is called.
+fn is_current_in_jobs(handle: &Handle) -> bool {
+    let is_lost = AtomicBool::new(!is_current(handle));
+    let look = || is_lost.fetch_or(!is_current(handle), SeqCst);
+    let look_in_scope = || scope(|scope| scope.spawn(|_| _ = look()));
+    look_in_scope();
+    join(thread::yield_now, look);
+    broadcast(|_| look());
+    // Inside of a guard for the same runtime, and after it.
+    let guard = handle.enter();
+    look_in_scope();
+    drop(guard);
+    look_in_scope();
+    !is_lost.into_inner()
+}
+
+#[test]
+fn a_runtime_that_the_threads_of_a_pool_have_entered_is_current_in_all_jobs() {
+    thread_local! {
+        static GUARD: Cell<Option<EnterGuard<'static>>> = const { Cell::new(None) };
+    }
+    let _watchdog = watchdog();
+    let handle = other().handle();
+    for threads in 1..3 {
+        let builder = || ThreadPoolBuilder::new().num_threads(threads);
+        let in_handler = builder().start_handler(|_| GUARD.set(Some(handle.enter()))).build().unwrap();
+        let around = builder().spawn_handler(|pool_thread| {
+            thread::spawn(move || {
+                let _guard = handle.enter();
+                pool_thread.run();
+            });
+            Ok(())
+        });
+        let in_closures = builder().spawn_handler(|thread| {
+            handle.spawn_blocking(|| thread.run());
+            Ok(())
+        });
+        let pools = [in_handler, around.build().unwrap(), in_closures.build().unwrap()];
+        for (number, pool) in pools.iter().enumerate() {
+            assert!(pool.install(|| is_current_in_jobs(handle)), "pool {number} of {threads} threads");
+            let (results, seen) = std::sync::mpsc::channel();
+            pool.spawn(move || results.send(is_current(handle)).unwrap());
+            assert!(seen.recv().unwrap(), "a detached job of pool {number} of {threads} threads");
+            // The runtime of the call comes before that of the thread.
+            let runtime = build(1);
+            let _guard = runtime.enter();
+            assert!(pool.install(|| is_current_in_jobs(runtime.handle())), "pool {number}, from a runtime");
+        }
+    }
 }

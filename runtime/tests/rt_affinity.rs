@@ -230,6 +230,21 @@ fn pools_and_runtimes_that_are_built_on_a_worker_have_all_cpus() {
 }
 
 #[test]
+fn the_process_wide_pool_has_all_cpus_whichever_thread_needs_it_first() {
+    let _watchdog = watchdog();
+    if support::in_child("the_process_wide_pool_has_all_cpus_whichever_thread_needs_it_first", &[]) {
+        let outer = pinned(1).build().unwrap();
+        let single = Builder::new_current_thread().build().unwrap();
+        // A `current_thread` runtime computes on that pool.
+        let computation = on_a_worker(&outer, {
+            let handle = single.handle().clone();
+            move || handle.compute(affinity)
+        });
+        assert_eq!(single.block_on(computation).unwrap(), affinity());
+    }
+}
+
+#[test]
 fn the_monitor_has_all_cpus_whichever_thread_starts_it() {
     let _watchdog = watchdog();
     // The monitors of other tests are in other processes.

@@ -144,7 +144,7 @@ impl<S> ThreadPoolBuilder<S> {
     /// call [`ThreadBuilder::run`].
     ///
     /// If the function drops a `ThreadBuilder` and returns `Ok`, the pool has one thread less than it counts.
-    /// Then a `broadcast` never returns. If the pool has no thread at all, no call returns.
+    /// Then a `broadcast` never returns. A pool without any thread has ended: calls run in place.
     ///
     /// # Examples
     /// ```
@@ -263,6 +263,9 @@ impl<S> ThreadPoolBuilder<S> {
     ///
     /// `handler` should not wait for the other threads, as a [`broadcast`](super::broadcast()) does: the
     /// system may refuse to start one of them.
+    ///
+    /// If it enters a runtime by a guard that stays on the thread ([`Handle::enter`](crate::Handle::enter)),
+    /// that runtime is the current one in the thread's jobs, unless their call was inside of another one.
     pub fn start_handler<H>(mut self, handler: H) -> Self
     where
         H: Fn(usize) + Send + Sync + 'static,

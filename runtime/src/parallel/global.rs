@@ -10,6 +10,7 @@ use super::builder::ThreadPoolBuilder;
 use super::error::{ErrorKind, ThreadPoolBuildError};
 use super::pool::ThreadPool;
 use super::thread::ThreadSpawn;
+use crate::util::affinity;
 
 /// The inner option is `None` if the system refused every thread.
 static POOL: OnceLock<Option<ThreadPool>> = OnceLock::new();
@@ -83,7 +84,7 @@ fn start_as_many_as_possible() -> Option<ThreadPool> {
         let builder =
             ThreadPoolBuilder::new().num_threads(wanted).thread_name(|i| format!("runtime-pool-{i}"));
         let builder = builder.spawn_handler(|thread| {
-            started.push(thread.std_builder().spawn(|| thread.run())?);
+            started.push(thread.std_builder().spawn(affinity::unpinned(None, || thread.run()))?);
             Ok(())
         });
         if let Ok(pool) = builder.build() {

@@ -88,7 +88,7 @@ impl Entered {
         job_processor.leave_kept_regions();
         // SAFETY: (1) this thread works in that region, so it is live.
         let is_of_thread = unsafe { Region::current_of(job_processor.region()) } == Current::OfThread;
-        if is_of_thread && job_processor.shared().current_on_threads() == Some(shared) {
+        if is_of_thread && job_processor.current_on_thread() == Some(shared) {
             return None;
         }
         let region = job_processor.region_to_enter(shared, is_frame);

@@ -140,7 +140,7 @@ impl Shared {
         self.config.flavor == Flavor::CurrentThread
     }
 
-    /// The runtime that is current on the threads of this one. A pool of jobs is never the current runtime.
+    /// The runtime that is current on all threads of this one. A pool of jobs is never the current runtime.
     pub fn current_on_threads(&self) -> Option<NonNull<Self>> {
         (!self.config.is_pool).then(|| self.ptr())
     }

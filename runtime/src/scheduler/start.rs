@@ -162,8 +162,13 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     if !worker.is_permanent() {
         state.spare_has_started(index);
     }
+    let mut entered = Vec::new();
     let life = || {
+        // SAFETY: (1) they are kept until the worker has left.
+        entered.extend(unsafe { worker.adopt_current() });
         state.call_handler(&state.config.start_handler, index);
+        // SAFETY: (1) as above.
+        entered.extend(unsafe { worker.adopt_current() });
         let has_index = worker.run();
         state.call_handler(&state.config.exit_handler, index);
         if has_index {
@@ -189,7 +194,7 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     // has ended.
     unsafe { Shared::leave(shared, worker.take_references()) };
     context::enter_block_on(|| {
-        drop(worker.take_kept_regions());
+        drop((worker.take_kept_regions(), entered));
         if has_index {
             // For the last call of the park hook. No other worker may be there any more to help this thread,
             // so scopes of the hook go elsewhere.

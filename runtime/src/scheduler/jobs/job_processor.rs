@@ -16,7 +16,7 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::ptr::null;
+use std::ptr::{NonNull, null};
 
 use crate::job::{JobFifo, JobHeader, JobRef, Question, Region, Tag};
 use crate::loom::sync::atomic::AtomicI32;
@@ -82,6 +82,8 @@ pub struct JobProcessor {
     /// How many waits for latches lie on the owner's stack.
     pub(super) waits: Cell<u32>,
     pub(super) kept: KeptRegions,
+    /// The runtime that the owner, a thread of a pool, has entered for all its jobs; see `region.rs`.
+    pub(super) entered: Cell<Option<NonNull<()>>>,
     /// Memory for jobs.
     pub(super) magazine: Magazine,
 }
@@ -117,6 +119,7 @@ impl JobProcessor {
             external_tag: ExternalTag::default(),
             waits: Cell::new(0),
             kept: KeptRegions::default(),
+            entered: Cell::new(None),
             magazine: Magazine::new(),
         }
     }

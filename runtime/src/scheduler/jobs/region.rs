@@ -79,15 +79,35 @@ impl OwnJobs {
         self.kept.take_all()
     }
 
-    /// The runtime that is current for jobs of `region` on this job processor. A pool of jobs is never
-    /// current.
+    /// The owner, a thread of a pool, begins to run jobs. If it has entered a runtime, around its life or in
+    /// the start handler, that runtime is from now on the current one for its jobs of no region, and this
+    /// returns a reference to it. So the owner leaves the region of the start handler's guard.
+    ///
+    /// # Safety
+    /// 1. The caller keeps the reference until the owner has left the job processor for good.
+    #[must_use = "the reference keeps the runtime"]
+    pub unsafe fn adopt_current(&self) -> Option<Reference> {
+        let current = context::current();
+        self.leave_regions();
+        self.entered.set(current.map(NonNull::cast));
+        // SAFETY: (1) its entry keeps it.
+        current.map(|current| unsafe { Reference::new(current) })
+    }
+
+    /// The runtime that is current for jobs of no region on this job processor. A pool is never current.
+    pub fn current_on_thread(&self) -> Option<NonNull<Shared>> {
+        let entered = || self.entered.get().map(NonNull::cast);
+        self.shared().current_on_threads().or_else(entered)
+    }
+
+    /// The runtime that is current for jobs of `region` on this job processor.
     ///
     /// # Safety
     /// 1. `region` is null, or live until this returns.
     pub unsafe fn current_of(&self, region: *const Region) -> Option<NonNull<Shared>> {
         // SAFETY: (1).
         match unsafe { Region::current_of(region) } {
-            Current::OfThread => self.shared().current_on_threads(),
+            Current::OfThread => self.current_on_thread(),
             Current::Is(current) => current.map(NonNull::cast),
         }
     }
@@ -98,8 +118,8 @@ impl OwnJobs {
         // SAFETY: (1) the owner works in it.
         unsafe { Region::mark_used(self.region()) };
         // SAFETY: `current_of`: (1) the owner's region is live while it is set, and it is set until `f` has
-        // ended. `in_surroundings`: (1) as long, its runtime is valid. The job processor's own pool is valid
-        // as long as the owner holds the job processor.
+        // ended. `in_surroundings`: (1) as long, its runtime is valid. The job processor's own pool, and the
+        // runtime of `adopt_current`, are valid as long as the owner holds the job processor.
         unsafe { context::in_surroundings(self.current_of(self.region()), f) }
     }
 
