@@ -72,7 +72,7 @@ pub struct Usage {
     pub ran: u64,
     /// Waited, runnable, by all its threads. The system counts a wait when it is over.
     pub waited: u64,
-    /// Whether a thread runs or waits for a CPU now.
+    /// Whether a thread runs, or waits for a CPU or a disk, or the process was stopped.
     pub is_runnable: bool,
 }
 
@@ -86,7 +86,8 @@ pub fn usage(process: u32) -> Usage {
         usage.ran += numbers.next().unwrap_or(0);
         usage.waited += numbers.next().unwrap_or(0);
         let stat = fs::read_to_string(task.path().join("stat")).unwrap_or_default();
-        usage.is_runnable |= stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('R'));
+        usage.is_runnable |=
+            stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['R', 'D', 'T']));
     }
     usage
 }

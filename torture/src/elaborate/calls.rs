@@ -279,6 +279,10 @@ impl Maker<'_> {
 
     /// Guards that are dropped in the body of a scope.
     fn guards(&mut self, at: At, ctx: &Ctx) -> Option<(CallOp, Set)> {
+        // A job that runs in place has no deque. Its calls then go to the runtime that is entered.
+        if ctx.maybe_in_place {
+            return None;
+        }
         let b = usize::from(at.b());
         let rts: Vec<_> = (0..1 + b % 2)
             .filter_map(|i| self.multi(ctx, at.a().rotate_left(i as u32)).filter(|&rt| self.is_multi(rt)))
@@ -323,6 +327,7 @@ impl Maker<'_> {
         let pool = self.pools.len() - 1;
         let inner = self.in_block_on(&Self::fresh(ctx, Place::Outside, None), pool);
         let (body, needs) = self.async_body(at, &inner);
+        self.blocks_silently(at, ctx, needs);
         self.wait(at, ctx, self.blocked(ctx), needs);
         let (blockers, others, close) = (1 + b % 3, b / 3 % 3, close(at.a()));
         Some((CallOp::Crowd { pool, blockers, others, close, body: Arc::new(body) }, needs))
@@ -456,6 +461,10 @@ impl Maker<'_> {
             3 if !ctx.in_poll => Wait::Marked,
             _ => Wait::No,
         };
+        if self.may_have_ended(ctx, pool) {
+            // The calls of a job that runs in place may go there.
+            self.note_use(GLOBAL);
+        }
         let is_broadcast = order == Order::Broadcast;
         let runs = if is_broadcast { self.pools[pool].threads() } else { 1 };
         let times = ctx.times * runs as u32;

@@ -183,7 +183,9 @@ impl Maker<'_> {
             Awaited::Gate if self.on(Kind::Gates) => self.gate(at, ctx),
             Awaited::Pipe if self.on(Kind::Channels) => {
                 let rt = self.runtime(ctx, a)?;
-                let blocking = b % 4 == 3 && self.on(Kind::Blocking);
+                // The closure keeps its thread until this part receives. So another part of the task must not
+                // block the poll for a closure meanwhile.
+                let blocking = b % 4 == 3 && self.on(Kind::Blocking) && ctx.alone;
                 let quiet = Ctx { quiet: false, ..ctx.clone() };
                 let inner = match blocking {
                     // The body runs in a `block_on` there.
@@ -194,7 +196,7 @@ impl Maker<'_> {
                 let own = if blocking { Set::of(rt, Of::Closure) } else { inner.poller };
                 if blocking {
                     // The closure waits for this consumer, too.
-                    self.wait(at, ctx, Set::of(rt, Of::Closure), needs | ctx.poller);
+                    self.wait(at, ctx, Set::of(rt, Of::Closure), needs | ctx.poller | ctx.driver);
                 }
                 let bound = (b % 2 == 0).then_some(1 + usize::from(b / 4 % 4));
                 let count = usize::from(at.c() % 16);
@@ -258,6 +260,7 @@ impl Maker<'_> {
                         Pool::Single => set | Set::of(pool, Of::Poll) | Set::of(pool, Of::Closure),
                         _ => set | Set::of(pool, Of::Closure),
                     });
+                    self.note_use(GLOBAL);
                     self.wait(at, ctx, holds, help);
                     needs |= help;
                 }

@@ -325,11 +325,16 @@ impl Maker<'_> {
             return (ctx.clone(), Set::NONE);
         }
         let from = self.processor(ctx);
-        let help = match ctx.region {
+        let mut help = match ctx.region {
             // The thread that is in the isolated part waits, and runs this.
             Some((region, home)) if home == Some(pool) && ctx.home_waits => Set::region(region),
             _ => Set::of(pool, Of::Help),
         };
+        if self.may_have_ended(ctx, pool) {
+            // A scope goes there (R23).
+            self.note_use(GLOBAL);
+            help |= Set::of(GLOBAL, Of::Help);
+        }
         let home_waits = match ctx.region {
             Some((_, home)) if home == Some(pool) => false,
             Some((_, home)) => ctx.home_waits || home.is_some() && home == from,

@@ -1,6 +1,6 @@
 //! Runs `Call` operations: what is called in jobs, closures and threads.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Sender, channel, sync_channel};
@@ -14,7 +14,7 @@ use runtime::task::{block_in_place, yield_now};
 use super::steps::{blocked_on, task};
 use super::whole::{build, end, end_own, until};
 use super::{
-    Cx, Failed, KEY, OnDrop, Reach, Reaches, barriers, crowd, guards, levels, lock, micros, odd, spin,
+    Boom, Cx, Failed, KEY, OnDrop, Reach, Reaches, barriers, crowd, guards, levels, lock, micros, odd, spin,
 };
 use crate::program::*;
 
@@ -109,8 +109,13 @@ fn run_op(cx: &Cx, this: &Call) -> u64 {
         CallOp::Broadcast { on, threads, body } => {
             let token = cx.token();
             let inner = cx.on(*on);
-            let each = |_: parallel::BroadcastContext<'_>| {
+            let each = |context: parallel::BroadcastContext<'_>| {
                 let _token = &token;
+                let index = parallel::current_thread_index();
+                // In place of a pool that has ended, the closure runs once.
+                if context.num_threads() > 1 && index != Some(context.index()) {
+                    cx.w.fault(format!("[{id}]: the part of thread {} ran on {index:?}", context.index()));
+                }
                 job(&inner, body)
             };
             let values = match on {
@@ -129,7 +134,7 @@ fn run_op(cx: &Cx, this: &Call) -> u64 {
         CallOp::Barriers { pool, kind, count, threads, is_marked, body } => {
             barriers::run(cx, id, *pool, *kind, (*count, *threads), *is_marked, body);
         }
-        CallOp::Detached { on, order, runs, wait, body } => detached(cx, id, *on, *order, *runs, *wait, body),
+        CallOp::Detached { on, order, wait, body, .. } => detached(cx, id, *on, *order, *wait, body),
         CallOp::BlockOn { rt, body } => {
             return mix(value, cx.handle(*rt).block_on(blocked_on(cx.clone(), *rt, body.clone())));
         }
@@ -313,7 +318,7 @@ fn scope(
     }
 }
 
-fn detached(cx: &Cx, id: Id, on: Option<PoolId>, order: Order, runs: usize, wait: Wait, body: &Arc<Call>) {
+fn detached(cx: &Cx, id: Id, on: Option<PoolId>, order: Order, wait: Wait, body: &Arc<Call>) {
     let (send_std, receive_std) = channel::<()>();
     let (send, receive) = oneshot::channel::<()>();
     // A mark, and the way to go on, from the thread that is marked to the job.
@@ -336,7 +341,13 @@ fn detached(cx: &Cx, id: Id, on: Option<PoolId>, order: Order, runs: usize, wait
     let ended = std::sync::Mutex::new(ended);
     let run = move || {
         let _keep = (&ended, &token);
-        job(&inner, &body);
+        let result = catch_unwind(AssertUnwindSafe(|| job(&inner, &body)));
+        let boom = result.as_ref().err().and_then(|payload| payload.downcast_ref()).map(|Boom(of)| *of);
+        inner.settle(id, body.id, result.map_err(Failed::Panicked));
+        // The pool's handler takes it.
+        if let Some(of) = boom {
+            resume_unwind(Box::new(Boom(of)));
+        }
     };
     match (order, on.map(|pool| cx.threads(pool))) {
         (Order::Lifo, None) => parallel::spawn(run),
@@ -346,7 +357,6 @@ fn detached(cx: &Cx, id: Id, on: Option<PoolId>, order: Order, runs: usize, wait
         (Order::Fifo, Some(pool)) => pool.spawn_fifo(run),
         (Order::Broadcast, Some(pool)) => pool.spawn_broadcast(move |_| run()),
     }
-    debug_assert!(runs > 0);
     match wait {
         Wait::No => {}
         Wait::Unmarked => _ = receive_std.recv(),
@@ -359,7 +369,6 @@ fn detached(cx: &Cx, id: Id, on: Option<PoolId>, order: Order, runs: usize, wait
             }
         }
     }
-    _ = id;
 }
 
 fn meet(cx: &Cx, kind: MeetKind, body: &Arc<Call>) -> u64 {

@@ -70,6 +70,8 @@ pub fn run(
         let begun = begun.clone();
         threads.push(start(&cx, pool, of, |_| blocks(begun, awaited, ended)));
     }
+    // So that the wait ends, too, if a thread was refused.
+    drop(begun);
     (0..blockers).for_each(|_| _ = begin.recv());
     _ = leave.send(());
     match runs.map(JoinHandle::join) {
