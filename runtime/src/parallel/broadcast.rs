@@ -11,7 +11,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::cancel;
-use super::enter::{self, CallRegion, JobEnd, JobLatch, OwnComputation, Place};
+use super::enter::{self, CallRegion, JobEnd, JobLatch, OwnComputation};
 use super::spawn;
 use crate::job::{CountLatch, JobHeader, JobRef};
 use crate::scheduler::context;
@@ -97,13 +97,10 @@ where
     R: Send,
 {
     let _own = OwnComputation::begin();
-    // SAFETY: (1) used in this call only.
-    match unsafe { enter::place() } {
-        // SAFETY: (1) this thread holds the job processor until the call returns, and so keeps its pool.
-        Place::Processor(processor) => unsafe { broadcast_in(processor.shared_ptr(), op) },
-        // SAFETY: (1) what makes the pool the place of this call stays until the call returns.
-        Place::Pool(shared) => unsafe { broadcast_in(shared, op) },
-        Place::Here => vec![op(BroadcastContext::new(0, 1))],
+    match enter::current_pool() {
+        // SAFETY: (1) what makes it the pool of this call stays until the call returns.
+        Some(shared) => unsafe { broadcast_in(shared, op) },
+        None => vec![op(BroadcastContext::new(0, 1))],
     }
 }
 

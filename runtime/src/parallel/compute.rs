@@ -33,7 +33,7 @@ use crate::runtime::handle::Handle;
 use crate::scheduler::Shared;
 use crate::scheduler::context;
 use crate::scheduler::injected::Injected;
-use crate::task::{self, AbortHandle, Header, Id, JoinError, JoinHandle, Runnable, Schedule};
+use crate::task::{self, AbortHandle, Header, Id, JoinError, JoinHandle, Schedule};
 use crate::util::unwind;
 use crate::util::unwind::Cancelled;
 
@@ -308,15 +308,6 @@ struct Computations(Shared);
 
 // SAFETY: (1) nothing is scheduled; (2) cells are counted as those of tasks.
 unsafe impl Schedule for Computations {
-    unsafe fn schedule(_: NonNull<Self>, task: Runnable) {
-        // The abort of a computation only marks it: it is scheduled all its life.
-        unreachable!("{task:?}, a computation, was woken");
-    }
-
-    unsafe fn reschedule(_: NonNull<Self>, task: Runnable) {
-        unreachable!("{task:?}, a computation, was pending");
-    }
-
     /// `CancelBudgets`.
     unsafe fn hurry(this: NonNull<Self>) {
         // SAFETY: the same state; (1).
@@ -326,12 +317,6 @@ unsafe impl Schedule for Computations {
     fn is_own_thread(this: NonNull<Self>) -> bool {
         Shared::is_own_thread(this.cast())
     }
-
-    unsafe fn adopt(_: NonNull<Self>, _: NonNull<Header>) -> bool {
-        unreachable!("a computation does not wait")
-    }
-
-    unsafe fn release(_: NonNull<Self>, _: NonNull<Header>) {}
 
     unsafe fn allocate(this: NonNull<Self>, layout: Layout) -> NonNull<u8> {
         // SAFETY: (1) is the caller's, for the same state under its own type.
@@ -349,23 +334,9 @@ struct InPlace;
 
 // SAFETY: (1) nothing is scheduled; (2) there is nothing to stay valid.
 unsafe impl Schedule for InPlace {
-    unsafe fn schedule(_: NonNull<Self>, task: Runnable) {
-        unreachable!("{task:?}, a computation, was woken");
-    }
-
-    unsafe fn reschedule(_: NonNull<Self>, task: Runnable) {
-        unreachable!("{task:?}, a computation, was pending");
-    }
-
     fn is_own_thread(_: NonNull<Self>) -> bool {
         false
     }
-
-    unsafe fn adopt(_: NonNull<Self>, _: NonNull<Header>) -> bool {
-        unreachable!("a computation does not wait")
-    }
-
-    unsafe fn release(_: NonNull<Self>, _: NonNull<Header>) {}
 
     unsafe fn allocate(_: NonNull<Self>, layout: Layout) -> NonNull<u8> {
         // SAFETY: a cell is not of size zero.

@@ -36,7 +36,7 @@ use crate::util::block_on;
 use crate::util::unwind::Payload;
 
 /// The place to which a call belongs.
-pub enum Place<'a> {
+enum Place<'a> {
     /// The calling thread's own job processor.
     Processor(&'a OwnJobs),
     /// On another thread: on a job processor of this pool. The pool is valid for as long as the caller keeps
@@ -51,7 +51,7 @@ pub enum Place<'a> {
 /// # Safety
 /// 1. As [`context::job_processor`].
 #[inline]
-pub unsafe fn place<'a>() -> Place<'a> {
+unsafe fn place<'a>() -> Place<'a> {
     // SAFETY: (1).
     match unsafe { context::job_processor() } {
         Some(processor) => Place::Processor(processor),
@@ -108,18 +108,11 @@ unsafe fn has_job_processors(shared: NonNull<Shared>) -> bool {
 ///
 /// A thread that keeps its job processor for good names its own pool, also when that pool is closed.
 pub fn detached_pool() -> Option<NonNull<Shared>> {
-    if let Some(processor) = context::idle_for_good() {
-        return Some(processor.shared_ptr());
-    }
-    // SAFETY: (1) used in this call only.
-    match unsafe { place() } {
-        Place::Processor(processor) => Some(processor.shared_ptr()),
-        Place::Pool(shared) => Some(shared),
-        Place::Here => worker_pool().or_else(entered_pool),
-    }
+    let own = context::idle_for_good().map(|processor| processor.shared_ptr());
+    own.or_else(current_pool).or_else(worker_pool).or_else(entered_pool)
 }
 
-/// The pool of a scope in place, valid as in [`Place::Pool`].
+/// The pool of a call here, valid as in [`Place::Pool`].
 pub fn current_pool() -> Option<NonNull<Shared>> {
     // SAFETY: (1) used in this call only.
     match unsafe { place() } {
@@ -395,33 +388,17 @@ pub unsafe fn install<R: Send>(
     // SAFETY: used in this call only.
     match unsafe { context::job_processor() } {
         Some(processor) if processor.shared_ptr() == shared => op(Some(processor), false),
-        Some(processor) => {
-            // This job processor's pool does not know the thread that sets the latch.
-            let _expecting = processor.shared().expect();
-            let latch: CrossLatch<JobProcessor> = CrossLatch::new(processor);
-            let wait = |latch: &CrossLatch<_>| {
-                // SAFETY: (1) no item is at the head or above.
-                unsafe { processor.wait(latch.core(), processor.head()) };
-            };
-            // SAFETY: (1). (2) `OwnJobs::wait` returns when the latch is set, and nothing unwinds through it.
-            unsafe { install_and_wait(shared, Some(processor), latch, wait, op) }
-        }
         None if is_solitary() => op(None, false),
-        None => {
-            // SAFETY: (1). (2) `ThreadLatch::wait` returns when the latch is set, and does not unwind.
-            unsafe { install_and_wait(shared, None, ThreadLatch::new(), wait_blocking, op) }
-        }
+        // SAFETY: (1).
+        processor => unsafe { install_and_wait(shared, processor, op) },
     }
 }
 
 /// # Safety
-/// 1. `shared` is valid until this returns. 2. `wait` returns when its latch is set, and does not unwind
-///    before.
-unsafe fn install_and_wait<L: Latch, R: Send>(
+/// 1. `shared` is valid until this returns.
+unsafe fn install_and_wait<R: Send>(
     shared: NonNull<Shared>,
     processor: Option<&OwnJobs>,
-    latch: L,
-    wait: impl FnOnce(&L),
     op: impl FnOnce(Option<&OwnJobs>, bool) -> R + Send,
 ) -> R {
     // SAFETY: (1).
@@ -431,19 +408,20 @@ unsafe fn install_and_wait<L: Latch, R: Send>(
         return op(None, false);
     }
     let region = CallRegion::of(processor, state);
-    let job = StackJob::new(region.region(), latch, |_| {
+    let job = StackJob::new(region.region(), JobLatch::new(processor, Some(shared)), |_| {
         // SAFETY: (1) the injected job was counted. (2) The job processor that runs it keeps its pool.
         let _end = unsafe { JobEnd::new(shared) };
         // SAFETY: used in this call only.
         op(unsafe { context::job_processor() }, true)
     });
-    // SAFETY: (1) this frame waits below, by (2), until the job has run. (2) A queue gives the reference to
-    // one thread, which runs it. Closure and result are `Send`, and any thread may set a `ThreadLatch` or a
-    // `CrossLatch`.
-    state.queue_install(unsafe { job.as_job_ref(region.tag()) });
-    wait(job.latch());
-    // SAFETY: (1) by our (2), `wait` returned because the latch is set. (2) Called once.
-    resume(unsafe { job.take_result() })
+    // SAFETY: `as_job_ref`: (1) this frame waits below until the job has run. (2) A queue gives the reference
+    // to one thread, which runs it. Closure and result are `Send`, and any thread may set the latch. `wait`:
+    // (1) no item is at the head or above. `take_result`: (1) the latch is set. (2) Called once.
+    unsafe {
+        state.queue_install(job.as_job_ref(region.tag()));
+        job.latch().wait(processor, processor.map_or(0, OwnJobs::head));
+        resume(job.take_result())
+    }
 }
 
 /// Blocks the calling thread, which has no job processor.

@@ -6,6 +6,7 @@ use std::error::Error;
 use super::configuration::Configuration;
 use super::pool::ThreadPool;
 use super::{BroadcastContext, Scope, ScopeFifo, Yield, broadcast, enter, scope, spawn, yields};
+use crate::scheduler::OwnJobs;
 
 impl ThreadPool {
     /// Builds a pool; as [`ThreadPoolBuilder::build`](super::ThreadPoolBuilder::build).
@@ -108,7 +109,7 @@ impl ThreadPool {
         OP: FnOnce() + Send + 'static,
     {
         // SAFETY: (1) `self` keeps the pool during the call.
-        unsafe { spawn::spawn_in(self.shared_ptr(), op) }
+        unsafe { spawn::push(self.shared_ptr(), false, op) }
     }
 
     /// Starts a job and does not wait for it, in the order of these calls; as
@@ -118,7 +119,7 @@ impl ThreadPool {
         OP: FnOnce() + Send + 'static,
     {
         // SAFETY: (1) `self` keeps the pool during the call.
-        unsafe { spawn::spawn_fifo_in(self.shared_ptr(), op) }
+        unsafe { spawn::push(self.shared_ptr(), true, op) }
     }
 
     /// Calls `op` once on each of the pool's threads, and returns the results by index; as
@@ -148,24 +149,26 @@ impl ThreadPool {
     /// Returns the index of the calling thread, or `None` if it is not one of the pool's. Indices begin at 0,
     /// and do not change while the thread lives.
     pub fn current_thread_index(&self) -> Option<usize> {
-        yields::current_thread_index_in(self.shared_ptr())
+        // SAFETY: (1) used in this call only.
+        unsafe { enter::job_processor_of(self.shared_ptr()) }.and_then(|processor| processor.thread_index())
     }
 
     /// Returns whether jobs wait that the calling thread could run without stealing. `None` if it is not one
     /// of the pool's threads.
     pub fn current_thread_has_pending_tasks(&self) -> Option<bool> {
-        yields::current_thread_has_pending_tasks_in(self.shared_ptr())
+        // SAFETY: (1) used in this call only.
+        unsafe { enter::job_processor_of(self.shared_ptr()) }.map(OwnJobs::has_pending_jobs)
     }
 
     /// Runs one waiting job, as [`yield_now`](super::yield_now) does. Returns `None` if the calling thread is
     /// not one of the pool's.
     pub fn yield_now(&self) -> Option<Yield> {
-        yields::yield_now_in(self.shared_ptr())
+        yields::yield_in(self.shared_ptr(), false)
     }
 
     /// Runs one job that waits on the calling thread, as [`yield_local`](super::yield_local) does. Returns
     /// `None` if the thread is not one of the pool's.
     pub fn yield_local(&self) -> Option<Yield> {
-        yields::yield_local_in(self.shared_ptr())
+        yields::yield_in(self.shared_ptr(), true)
     }
 }

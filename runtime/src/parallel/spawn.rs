@@ -53,11 +53,7 @@ pub fn spawn<F>(func: F)
 where
     F: FnOnce() + Send + 'static,
 {
-    match enter::detached_pool() {
-        // SAFETY: (1) what makes it the pool of this call stays until the closure begins, if that runs in place.
-        Some(shared) => unsafe { spawn_in(shared, func) },
-        None => run_in_place(func),
-    }
+    spawn_here(false, func);
 }
 
 /// Spawns a job that runs on its own, after the jobs that this thread has spawned this way before.
@@ -81,34 +77,22 @@ pub fn spawn_fifo<F>(func: F)
 where
     F: FnOnce() + Send + 'static,
 {
+    spawn_here(true, func);
+}
+
+fn spawn_here(is_fifo: bool, f: impl FnOnce() + Send + 'static) {
     match enter::detached_pool() {
-        // SAFETY: (1) what makes it the pool of this call stays until the closure begins, if that runs in place.
-        Some(shared) => unsafe { spawn_fifo_in(shared, func) },
-        None => run_in_place(func),
+        // SAFETY: (1) what makes it the pool of this call stays until `f` begins, if that runs in place.
+        Some(shared) => unsafe { push(shared, is_fifo, f) },
+        None => run_in_place(f),
     }
 }
 
-/// [`spawn`] in the pool `shared`.
+/// [`spawn`], or [`spawn_fifo`], in the pool `shared`.
 ///
-/// # Safety
-/// 1. As [`push`].
-pub(super) unsafe fn spawn_in(shared: NonNull<Shared>, f: impl FnOnce() + Send + 'static) {
-    // SAFETY: (1).
-    unsafe { push(shared, false, f) }
-}
-
-/// [`spawn_fifo`] in the pool `shared`.
-///
-/// # Safety
-/// 1. As [`push`].
-pub(super) unsafe fn spawn_fifo_in(shared: NonNull<Shared>, f: impl FnOnce() + Send + 'static) {
-    // SAFETY: (1).
-    unsafe { push(shared, true, f) }
-}
-
 /// # Safety
 /// 1. `shared` is valid until this returns, or until `f` begins in place.
-unsafe fn push(shared: NonNull<Shared>, is_fifo: bool, f: impl FnOnce() + Send + 'static) {
+pub(super) unsafe fn push(shared: NonNull<Shared>, is_fifo: bool, f: impl FnOnce() + Send + 'static) {
     // SAFETY: (1).
     let state = unsafe { shared.as_ref() };
     if !state.injected_jobs.try_begin() {

@@ -2,7 +2,7 @@
 
 use std::ptr::NonNull;
 
-use super::enter::{self, Place};
+use super::enter;
 use crate::job::Tag;
 use crate::runtime::builder::{MAX_SPARE_WORKERS, MAX_WORKERS};
 use crate::scheduler::{OwnJobs, Shared};
@@ -74,17 +74,8 @@ pub fn yield_local() -> Option<Yield> {
     enter::with_own(|processor| processor.map(|processor| yield_on(processor, true)))
 }
 
-/// [`yield_now`] for threads of the pool `shared`.
-pub(super) fn yield_now_in(shared: NonNull<Shared>) -> Option<Yield> {
-    yield_in(shared, false)
-}
-
-/// [`yield_local`] for threads of the pool `shared`.
-pub(super) fn yield_local_in(shared: NonNull<Shared>) -> Option<Yield> {
-    yield_in(shared, true)
-}
-
-fn yield_in(shared: NonNull<Shared>, is_local: bool) -> Option<Yield> {
+/// [`yield_now`], or [`yield_local`], for threads of the pool `shared`.
+pub(super) fn yield_in(shared: NonNull<Shared>, is_local: bool) -> Option<Yield> {
     enter::with_own(|processor| {
         let processor = processor.filter(|processor| processor.shared_ptr() == shared)?;
         Some(yield_on(processor, is_local))
@@ -127,12 +118,6 @@ pub fn current_thread_index() -> Option<usize> {
     unsafe { enter::job_processor() }.and_then(|processor| processor.thread_index())
 }
 
-/// [`current_thread_index`] for threads of the pool `shared`.
-pub(super) fn current_thread_index_in(shared: NonNull<Shared>) -> Option<usize> {
-    // SAFETY: (1) used in this call only.
-    unsafe { enter::job_processor_of(shared) }.and_then(|processor| processor.thread_index())
-}
-
 /// Returns the number of threads of the pool that calls from here belong to.
 ///
 /// Outside of runtimes and pools, this counts the process-wide pool, and starts it if necessary. Where calls
@@ -149,13 +134,8 @@ pub(super) fn current_thread_index_in(shared: NonNull<Shared>) -> Option<usize> 
 ///
 /// Prior art: `rayon::current_num_threads`.
 pub fn current_num_threads() -> usize {
-    // SAFETY: (1) used in this call only.
-    match unsafe { enter::place() } {
-        Place::Processor(processor) => processor.shared().config.workers,
-        // SAFETY: what makes the pool the place of this call stays until the call returns.
-        Place::Pool(shared) => unsafe { shared.as_ref() }.config.workers,
-        Place::Here => 1,
-    }
+    // SAFETY: what makes it the pool of this call stays until the call returns.
+    enter::current_pool().map_or(1, |shared| unsafe { shared.as_ref() }.config.workers)
 }
 
 /// Returns whether jobs that were split off or spawned on the calling thread wait there; `None` outside of
@@ -181,12 +161,6 @@ pub fn current_num_threads() -> usize {
 pub fn current_thread_has_pending_tasks() -> Option<bool> {
     // SAFETY: (1) used in this call only.
     unsafe { enter::job_processor() }.map(OwnJobs::has_pending_jobs)
-}
-
-/// [`current_thread_has_pending_tasks`] for threads of the pool `shared`.
-pub(super) fn current_thread_has_pending_tasks_in(shared: NonNull<Shared>) -> Option<bool> {
-    // SAFETY: (1) used in this call only.
-    unsafe { enter::job_processor_of(shared) }.map(OwnJobs::has_pending_jobs)
 }
 
 /// Returns a number above every thread's [index](current_thread_index): the largest possible number of

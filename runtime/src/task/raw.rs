@@ -17,6 +17,9 @@ use crate::util::unwind::drop_quietly;
 /// 1. `schedule` and `reschedule` ensure that the task is run or cancelled exactly once, now or later, on a
 ///    thread that may do that. 2. The scheduler stays valid while a cell that it
 ///    [allocated](Schedule::allocate) is not [freed](Schedule::free).
+///
+/// The provided `schedule`, `reschedule`, `adopt` and `release` are for tasks that are `SCHEDULED` all their
+/// lives, because they end in their first poll: closures and computations. Their abort only marks them.
 pub unsafe trait Schedule: Sized + 'static {
     /// Whether the tasks run on threads that they may block. Then their destructors may block, too, unless
     /// the thread polls another task.
@@ -27,14 +30,18 @@ pub unsafe trait Schedule: Sized + 'static {
     /// # Safety
     /// 1. `this` is valid for the whole call, or until foreign code that this function itself calls frees it.
     ///    2. The caller owned the task's `SCHEDULED`, and gives it up.
-    unsafe fn schedule(this: NonNull<Self>, task: Runnable);
+    unsafe fn schedule(_this: NonNull<Self>, task: Runnable) {
+        unreachable!("{task:?}, which never waits, was woken");
+    }
 
     /// Queues a task that yielded or was woken while it was polled, behind the tasks that wait already. The
     /// thread that polled the task calls this.
     ///
     /// # Safety
     /// As [`schedule`](Self::schedule).
-    unsafe fn reschedule(this: NonNull<Self>, task: Runnable);
+    unsafe fn reschedule(_this: NonNull<Self>, task: Runnable) {
+        unreachable!("{task:?}, which never waits, was pending");
+    }
 
     /// Whether the calling thread is one of the scheduler's own threads, which keep it alive without the
     /// task's help.
@@ -53,14 +60,16 @@ pub unsafe trait Schedule: Sized + 'static {
     /// # Safety
     /// 1. `this` is valid for the whole call. 2. The caller owns the task's `SCHEDULED`. 3. The calling
     ///    thread may run or cancel the task. 4. No table has the task: [`Header::is_owned`] returns false.
-    unsafe fn adopt(this: NonNull<Self>, task: NonNull<Header>) -> bool;
+    unsafe fn adopt(_this: NonNull<Self>, _task: NonNull<Header>) -> bool {
+        unreachable!("the task never waits")
+    }
 
     /// Forgets a task that is about to be `DONE`.
     ///
     /// # Safety
     /// 1. `this` is valid for the whole call. 2. The caller owns the task's `SCHEDULED`. 3. The calling
     ///    thread may run or cancel the task. 4. This is called once, and the task is not adopted afterwards.
-    unsafe fn release(this: NonNull<Self>, task: NonNull<Header>);
+    unsafe fn release(_this: NonNull<Self>, _task: NonNull<Header>) {}
 
     /// Calls `poll`, which polls a task that the scheduler observes. Called by the thread that may poll it.
     ///

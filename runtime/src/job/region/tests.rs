@@ -38,23 +38,9 @@ struct Idle;
 
 // SAFETY: (1) nothing is scheduled; (2) there is nothing to stay valid.
 unsafe impl Schedule for Idle {
-    unsafe fn schedule(_: NonNull<Self>, task: Runnable) {
-        unreachable!("{task:?} was woken");
-    }
-
-    unsafe fn reschedule(_: NonNull<Self>, task: Runnable) {
-        unreachable!("{task:?} was pending");
-    }
-
     fn is_own_thread(_: NonNull<Self>) -> bool {
         false
     }
-
-    unsafe fn adopt(_: NonNull<Self>, _: NonNull<Header>) -> bool {
-        unreachable!("the task does not wait")
-    }
-
-    unsafe fn release(_: NonNull<Self>, _: NonNull<Header>) {}
 
     unsafe fn allocate(_: NonNull<Self>, layout: Layout) -> NonNull<u8> {
         // SAFETY: a cell is not of size zero.

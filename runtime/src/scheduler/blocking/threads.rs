@@ -236,24 +236,9 @@ unsafe impl Schedule for Closures {
     /// refused.
     const MAY_BLOCK: bool = true;
 
-    unsafe fn schedule(_: NonNull<Self>, task: Runnable) {
-        // The abort of a closure only marks it, because a closure is `SCHEDULED` all its life.
-        unreachable!("{task:?}, a closure, was woken");
-    }
-
-    unsafe fn reschedule(_: NonNull<Self>, task: Runnable) {
-        unreachable!("{task:?}, a closure, was pending");
-    }
-
     fn is_own_thread(this: NonNull<Self>) -> bool {
         Shared::is_own_thread(this.cast())
     }
-
-    unsafe fn adopt(_: NonNull<Self>, _: NonNull<Header>) -> bool {
-        unreachable!("a closure does not wait")
-    }
-
-    unsafe fn release(_: NonNull<Self>, _: NonNull<Header>) {}
 
     unsafe fn allocate(this: NonNull<Self>, layout: Layout) -> NonNull<u8> {
         // SAFETY: (1) is ours, for the same state.
