@@ -258,6 +258,24 @@ fn a_blocking_closure_is_something_to_wait_for_unless_it_is_marked() {
     release(&closure_gate, closure);
 }
 
+#[test]
+fn a_closure_that_is_marked_in_a_block_on_hides_no_deadlock() {
+    let _watchdog = watchdog();
+    let mut single = Builder::new_current_thread();
+    single.enable_all();
+    for builder in [builder(1), single] {
+        let (runtime, reports) = runtime_of(builder);
+        let (gate, marks) = (Gate::default(), mpsc::channel());
+        runtime.spawn_blocking({
+            let (gate, marks, handle) = (gate.clone(), marks.0, runtime.handle().clone());
+            move || handle.block_on(async { block_on_gate(&gate, &marks) })
+        });
+        let mark = marks.1.recv().unwrap();
+        reports.expect(1);
+        release(&gate, mark);
+    }
+}
+
 /// The spare worker that came for the task is dismissed when the task's worker is back, and may be the last
 /// thread to sleep.
 #[test]

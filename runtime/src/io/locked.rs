@@ -10,6 +10,7 @@ use std::thread;
 
 use crate::coop;
 use crate::loom::sync::Mutex;
+use crate::scheduler::deadlock::CurrentExpects;
 use crate::util::either_thread::called_once;
 use crate::util::unwind::run_quietly;
 
@@ -121,7 +122,12 @@ pub fn wake_all(wakers: Vec<Waker>) {
 
 #[cold]
 fn wake_elsewhere(waker: Waker) {
-    let wake = called_once(|| run_quietly(|| waker.wake()));
+    // The thread that wakes is none of the runtime's, and may be on its way when all of these sleep.
+    let expects = CurrentExpects::begin();
+    let wake = called_once(|| {
+        run_quietly(|| waker.wake());
+        drop(expects);
+    });
     if thread::Builder::new().name("runtime-waker".into()).spawn(wake()).is_err() {
         wake()();
     }
@@ -130,8 +136,50 @@ fn wake_elsewhere(waker: Waker) {
 #[cfg(all(test, not(loom)))]
 pub mod tests {
     use std::ptr::null;
-    use std::sync::{Arc, Barrier};
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::SeqCst;
+    use std::sync::{Arc, Barrier, mpsc};
     use std::task::{RawWakerVTable, Wake, Waker};
+    use std::thread;
+
+    use super::wake_all;
+    use crate::Builder;
+    use crate::parallel::{mark_blocked, mark_unblocked};
+
+    #[test]
+    fn no_deadlock_is_reported_while_a_foreign_waker_is_on_its_way() {
+        let reports = Arc::new(AtomicUsize::new(0));
+        let told = reports.clone();
+        let runtime = Builder::new_multi_thread()
+            .worker_threads(1)
+            .deadlock_handler(move |_| _ = told.fetch_add(1, SeqCst))
+            .build()
+            .unwrap();
+        let (waker, gate) = waker_that_blocks();
+        runtime.spawn_blocking(move || wake_all(vec![waker]));
+        gate.await_arrival();
+        while runtime.metrics().num_idle_blocking_threads() == 0 {
+            thread::yield_now();
+        }
+        let (marks, mark) = mpsc::channel();
+        let (go_on, gone) = mpsc::channel::<()>();
+        runtime.spawn(async move {
+            marks.send(mark_blocked()).unwrap();
+            _ = gone.recv();
+        });
+        let mark = mark.recv().unwrap();
+        for _ in 0..50 {
+            runtime.handle().shared().report_deadlock();
+            assert_eq!(reports.load(SeqCst), 0);
+            thread::yield_now();
+        }
+        gate.open();
+        while reports.load(SeqCst) == 0 {
+            thread::yield_now();
+        }
+        mark_unblocked(mark);
+        drop(go_on);
+    }
 
     /// Where a waker waits.
     pub struct Gate {

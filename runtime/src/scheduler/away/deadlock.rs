@@ -75,7 +75,7 @@
 //! - Calling the handler under the lock, as rustc's fork of Rayon did: the handler could not take back a
 //!   mark.
 
-use std::mem::ManuallyDrop;
+use std::mem::{self, ManuallyDrop};
 use std::panic::Location;
 use std::time::Instant;
 
@@ -179,8 +179,16 @@ impl Shared {
             && !state.marks.iter().any(|entry| entry.marked_as == marked_as && entry.is_compensated);
         let number = state.made;
         state.made += 1;
-        let thread = context::thread_token();
-        state.marks.push(Marked { number, marked_as, thread, is_announced: false, is_compensated, blocked });
+        let is_in_closure = marked_as == MarkedAs::Closure || context::is_blocking_thread_of(self.ptr());
+        state.marks.push(Marked {
+            number,
+            marked_as,
+            thread: context::thread_token(),
+            is_in_closure,
+            is_announced: false,
+            is_compensated,
+            blocked,
+        });
         if let MarkedAs::Worker(index) = marked_as {
             let marks = &self.processor(index).marks;
             marks.fetch_add(1, Relaxed);
@@ -311,13 +319,12 @@ impl Shared {
     /// `DeadlockNothing`: whether there is something that a sleeper will be woken for.
     fn has_anything_to_come(&self, state: &MarkTable) -> bool {
         let Counts { threads, idle, queued, .. } = self.blocking.queue.counts();
-        let closures = state.marked_threads(MarkedAs::Closure);
         self.has_visible_tasks()
             || self.processors.iter().any(|processor| processor.lifo.is_occupied())
             || self.processors.iter().any(|processor| !processor.waking.is_empty())
             || self.has_job_for_a_sleeper(state)
             || queued > 0
-            || threads - idle > closures
+            || threads - idle > state.marked_closures()
             || self.driver.time().is_some_and(|time| time.has_timers())
             || self.driver.io().is_some_and(|io| !io.is_quiet())
     }
@@ -407,6 +414,26 @@ impl<'a> Expecting<'a> {
 impl Drop for Expecting<'_> {
     fn drop(&mut self) {
         self.uncount().into_iter().for_each(Report::deliver);
+    }
+}
+
+/// As [`Expecting`], for the current runtime, if there is one. It may be dropped on any thread, which then
+/// reports the deadlock if there is one.
+#[derive(Debug)]
+pub struct CurrentExpects(Option<Reference>);
+
+impl CurrentExpects {
+    pub fn begin() -> Self {
+        // SAFETY: (1) the current runtime is valid until it is left (duty 1 of `Entry::enter`).
+        let current = context::current().map(|current| unsafe { Reference::new(current) });
+        let is_expecting = |current: &Reference| current.shared().expect().map(mem::forget).is_some();
+        Self(current.filter(is_expecting))
+    }
+}
+
+impl Drop for CurrentExpects {
+    fn drop(&mut self) {
+        drop(self.0.as_ref().and_then(|runtime| Expecting::of(runtime.shared())));
     }
 }
 

@@ -35,6 +35,8 @@ pub(super) struct Marked {
     pub(super) number: u64,
     pub(super) marked_as: MarkedAs,
     pub(super) thread: ThreadToken,
+    /// Whether the thread runs a blocking closure, perhaps one that is in a `block_on`.
+    pub(super) is_in_closure: bool,
     /// Whether the thread has exposed its queues, so that it counts as blocked.
     pub(super) is_announced: bool,
     /// Whether `away/mod.rs` counts the worker as blocked, once for all its marks of this kind.
@@ -58,9 +60,9 @@ impl MarkTable {
         self.marks.iter().any(|entry| entry.is_announced && entry.marked_as == MarkedAs::Worker(index))
     }
 
-    /// How many threads are marked as `marked_as`.
-    pub(super) fn marked_threads(&self, marked_as: MarkedAs) -> usize {
-        let is_meant = |entry: &&Marked| entry.is_announced && entry.marked_as == marked_as;
+    /// How many threads that run blocking closures are marked.
+    pub(super) fn marked_closures(&self) -> usize {
+        let is_meant = |entry: &&Marked| entry.is_announced && entry.is_in_closure;
         let mut threads: Vec<_> = self.marks.iter().filter(is_meant).map(|entry| entry.thread).collect();
         threads.sort_unstable();
         threads.dedup();
