@@ -3,7 +3,7 @@
 
 mod support;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, mpsc};
 use std::thread::{self, ThreadId};
@@ -350,6 +350,24 @@ fn an_external_thread_that_blocks_shares_its_jobs_first() {
             });
         });
     }
+}
+
+#[test]
+fn an_external_thread_whose_stack_unwinds_shares_its_jobs_before_it_waits() {
+    let _watchdog = watchdog();
+    let (runtime, other) = (build(2), ThreadPoolBuilder::new().num_threads(1).build().unwrap());
+    let _entered = runtime.enter();
+    let was_unwinding = AtomicUsize::new(0);
+    for shorts in NEAR_A_BUDGETS_END {
+        as_external(|| {
+            let second = || {
+                was_unwinding.fetch_add(usize::from(thread::panicking()), SeqCst);
+                wait_for_a_child_job(shorts, |rx, _| other.install(move || rx.recv().unwrap()));
+            };
+            panic_of(|| join(|| resume_unwind(Box::new("of the first closure")), second));
+        });
+    }
+    assert!(was_unwinding.load(SeqCst) > 0, "the second closure was always stolen");
 }
 
 #[test]

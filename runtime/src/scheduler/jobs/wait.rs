@@ -252,7 +252,11 @@ impl OwnJobs {
         };
         match host {
             Host::Owner(worker) => in_place::sleep_in_place(worker, || host.engaged(self, sleep)),
-            Host::External => host.engaged(self, sleep),
+            Host::External => {
+                // As `sleep_in_place` does: what this thread waits for may wait for a job below the floor.
+                self.expose_child_jobs();
+                host.engaged(self, sleep);
+            }
         }
     }
 
