@@ -1,9 +1,10 @@
 //! Signals, sent by this process to itself. Each test has signals of its own, because a signal reaches every
 //! listener of its kind in the process.
 
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use runtime::signal::unix::{SignalKind, signal};
+use runtime::signal::unix::{Signal, SignalKind, signal};
 
 fn block_on<F: Future>(future: F) -> F::Output {
     runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
@@ -16,16 +17,14 @@ fn raise(kind: SignalKind) {
 }
 
 /// Whether `signal` has nothing to tell for 20 ms.
-async fn is_silent(signal: &mut runtime::signal::unix::Signal) -> bool {
+async fn is_silent(signal: &mut Signal) -> bool {
     let start = Instant::now();
     std::future::poll_fn(|cx| match signal.poll_recv(cx) {
-        std::task::Poll::Ready(_) => std::task::Poll::Ready(false),
-        std::task::Poll::Pending if start.elapsed() > Duration::from_millis(20) => {
-            std::task::Poll::Ready(true)
-        }
-        std::task::Poll::Pending => {
+        Poll::Ready(_) => Poll::Ready(false),
+        Poll::Pending if start.elapsed() > Duration::from_millis(20) => Poll::Ready(true),
+        Poll::Pending => {
             cx.waker().wake_by_ref();
-            std::task::Poll::Pending
+            Poll::Pending
         }
     })
     .await
@@ -92,7 +91,7 @@ fn ctrl_c_waits_for_an_interrupt() {
         let mut ctrl_c = std::pin::pin!(runtime::signal::ctrl_c());
         std::future::poll_fn(|cx| {
             assert!(ctrl_c.as_mut().poll(cx).is_pending());
-            std::task::Poll::Ready(())
+            Poll::Ready(())
         })
         .await;
         raise(SignalKind::interrupt());
@@ -111,12 +110,49 @@ fn a_signal_that_cannot_be_caught_is_refused_with_its_number() {
     });
 }
 
-#[test]
-fn after_shutdown_there_is_nothing_to_hear() {
+/// A runtime without a thread in its `block_on`, and a listener of it.
+fn idle_listener(kind: SignalKind) -> (runtime::Runtime, Signal) {
     let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let mut signals = runtime.block_on(async { signal(SignalKind::window_change()).unwrap() });
+    let signals = runtime.block_on(async { signal(kind).unwrap() });
+    (runtime, signals)
+}
+
+/// Waits for a signal in another runtime than the listener's. It comes when the task waits for it.
+fn is_heard_elsewhere(signals: &mut Signal, kind: SignalKind) -> bool {
+    let thread = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(1));
+        raise(kind);
+    });
+    let is_heard = block_on(signals.recv()).is_some();
+    thread.join().unwrap();
+    is_heard
+}
+
+#[test]
+fn a_listener_of_an_idle_runtime_hears_in_another_one_and_then_again_in_its_own() {
+    let kind = SignalKind::child();
+    let (runtime, mut signals) = idle_listener(kind);
+    // Each `block_on` has a new runtime.
+    for _ in 0..3 {
+        assert!(is_heard_elsewhere(&mut signals, kind));
+    }
+    assert!(runtime.block_on(is_silent(&mut signals)), "one event for each");
+    runtime.block_on(async {
+        raise(kind);
+        assert_eq!(signals.recv().await, Some(()));
+    });
+}
+
+#[test]
+fn after_shutdown_only_another_runtime_hears() {
+    let kind = SignalKind::window_change();
+    let (runtime, mut signals) = idle_listener(kind);
     drop(runtime);
-    assert_eq!(block_on(signals.recv()), None);
+    let mut poll = || signals.poll_recv(&mut Context::from_waker(Waker::noop()));
+    assert_eq!(poll(), Poll::Ready(None));
+    let without_io = runtime::Builder::new_current_thread().build().unwrap();
+    assert_eq!(without_io.block_on(async { poll() }), Poll::Ready(None));
+    assert!(is_heard_elsewhere(&mut signals, kind));
 }
 
 #[test]

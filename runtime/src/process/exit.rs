@@ -26,13 +26,8 @@
 //! code may still reap it between the two calls.
 //!
 //! # Another runtime
-//! A `Child` may outlive the runtime that watched it. A wait that finds that runtime shut down watches the
-//! child with the current runtime from then on.
-//!
-//! A `current_thread` runtime may be idle: its driver runs only while a thread is in its `block_on`. So a
-//! wait in another runtime than the one that watches the child watches the child there, too. Both watches
-//! stay, because the current runtime may be idle as well, and the wait ends when either reports the exit. A
-//! runtime with workers drives itself, so its watch is enough.
+//! A `Child` may outlive the runtime that watched it, and may be waited for in a runtime that does not watch
+//! it yet: see `io/registered/watches.rs`.
 
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -40,8 +35,8 @@ use std::process::{Child as StdChild, ExitStatus};
 use std::task::{Context, Poll, ready};
 
 use crate::Handle;
-use crate::driver::io::{Direction, Interest, is_shut_down_error, shut_down_error};
-use crate::io::registered::{Fd, Registered, WatchMode};
+use crate::driver::io::{Direction, Interest, shut_down_error};
+use crate::io::registered::{Fd, Registered, Watch, WatchMode, Watches};
 use crate::signal::unix::{Signal, SignalKind, signal};
 
 /// The pidfd is watched as the end of a pipe. After the exit it counts as closed. If [`Notice::poll`] then
@@ -61,10 +56,7 @@ pub(super) fn require_runtime() {
 #[derive(Debug)]
 pub(super) struct Process {
     child: StdChild,
-    /// The newest watch.
-    notice: Notice,
-    /// The watches of other `current_thread` runtimes, from earlier waits.
-    others: Vec<Notice>,
+    notices: Watches<Notice>,
 }
 
 /// The means by which the exit is noticed.
@@ -83,19 +75,19 @@ impl Process {
     /// With the child: the system's errors, or if the runtime was shut down.
     pub fn watch(child: StdChild) -> Result<Self, (StdChild, io::Error)> {
         match Notice::of(child.id()) {
-            Ok(notice) => Ok(Self { child, notice, others: Vec::new() }),
+            Ok(notice) => Ok(Self { child, notices: Watches::new(notice) }),
             Err(error) => Err((child, error)),
         }
     }
 
     /// The number of the process. `None` if the child is gone.
     pub fn id(&self) -> Option<u32> {
-        (!matches!(self.notice, Notice::Gone)).then(|| self.child.id())
+        (!matches!(self.notices.newest(), Notice::Gone)).then(|| self.child.id())
     }
 
     /// The status, if the child was waited for before it was watched.
     pub fn earlier_status(&mut self) -> Option<ExitStatus> {
-        match self.notice {
+        match self.notices.newest() {
             Notice::Gone => self.child.try_wait().ok().flatten(),
             _ => None,
         }
@@ -107,12 +99,12 @@ impl Process {
     }
 
     pub fn into_parts(self) -> (StdChild, Notice) {
-        (self.child, self.notice)
+        (self.child, self.notices.into_newest())
     }
 
     /// Sends `SIGKILL`, unless the child has been reaped.
     pub fn kill(&mut self) -> io::Result<()> {
-        match &self.notice {
+        match self.notices.newest() {
             Notice::Pidfd(pidfd) => kill_by_pidfd(&pidfd.0, &mut self.child),
             Notice::Signal(_) => kill_by_number(&mut self.child),
             Notice::Gone => Ok(()),
@@ -121,7 +113,7 @@ impl Process {
 
     /// Reaps the child if it has ended.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitStatus>> {
-        if let Notice::Gone = self.notice {
+        if let Notice::Gone = self.notices.newest() {
             return Err(gone());
         }
         let result = self.child.try_wait();
@@ -132,8 +124,7 @@ impl Process {
     /// Records it if `waitpid` says that the child is gone.
     fn note<T>(&mut self, result: &io::Result<T>) {
         if result.as_ref().is_err_and(|error| error.raw_os_error() == Some(libc::ECHILD)) {
-            self.notice = Notice::Gone;
-            self.others.clear();
+            self.notices = Watches::new(Notice::Gone);
         }
     }
 
@@ -143,79 +134,36 @@ impl Process {
     /// The errors of `waitpid`: `ECHILD` if other code in this process has reaped the child. If the current
     /// runtime begins to watch, the errors of a watch, such as too many descriptors. If the runtime was shut
     /// down, the child still runs, and no runtime with I/O is current, an error for which
-    /// [`is_shut_down_error`] is true.
+    /// `is_shut_down_error` is true.
     pub fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
-        loop {
-            if let Err(error) = self.watch_here() {
-                return Poll::Ready(self.try_wait()?.ok_or(error));
-            }
-            let mut ended = self.poll_others(cx);
-            if ended.is_pending() {
-                let Self { child, notice, .. } = self;
-                ended = notice.poll(cx, || child.try_wait());
-            }
-            match ready!(ended) {
-                Err(error) if is_shut_down_error(&error) => {
-                    if let Some(status) = self.try_wait()? {
-                        return Poll::Ready(Ok(status));
-                    }
-                    self.notice = match self.others.pop() {
-                        Some(other) => other,
-                        None if current_with_io().is_none() => return Poll::Ready(Err(error)),
-                        None => self.notice.anew()?,
-                    };
-                }
-                result => {
-                    self.note(&result);
-                    return Poll::Ready(result);
-                }
-            }
-        }
-    }
-
-    /// Watches with the current runtime, too, if all others that do may be idle.
-    fn watch_here(&mut self) -> io::Result<()> {
-        if self.may_be_idle_elsewhere() {
-            match self.notice.anew() {
-                Ok(notice) => self.others.push(std::mem::replace(&mut self.notice, notice)),
-                Err(error) if is_shut_down_error(&error) => {}
-                // The other runtimes might never report the exit.
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Polls the watches of other runtimes, and ends those of runtimes that were shut down.
-    fn poll_others(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<ExitStatus>> {
-        let Self { child, others, .. } = self;
-        let mut ended = Poll::Pending;
-        others.retain_mut(|notice| match notice.poll(cx, || child.try_wait()) {
-            Poll::Ready(Err(error)) if is_shut_down_error(&error) => false,
-            Poll::Ready(result) => {
-                ended = Poll::Ready(result);
-                true
-            }
-            Poll::Pending => true,
-        });
-        ended
-    }
-
-    /// Whether all runtimes that watch the child may be idle, and another one is current that can watch it.
-    fn may_be_idle_elsewhere(&self) -> bool {
-        self.notice.handle().is_some_and(|watcher| {
-            watcher.shared().is_current_thread()
-                && current_with_io().is_some_and(|current| {
-                    let is_it = |notice: &Notice| notice.handle().is_some_and(|it| it.id() == current.id());
-                    !is_it(&self.notice) && !self.others.iter().any(is_it)
-                })
+        let Self { child, notices } = self;
+        let ended = ready!(notices.poll(cx, |notice, cx| notice.poll(cx, || child.try_wait())));
+        self.note(&ended);
+        Poll::Ready(match ended {
+            // The child may have ended all the same.
+            Err(error) => self.try_wait()?.ok_or(error),
+            status => status,
         })
     }
 }
 
-/// The current runtime, if it has I/O.
-fn current_with_io() -> Option<Handle> {
-    Handle::try_current().ok().filter(|current| current.shared().config.has_io)
+impl Watch for Notice {
+    /// A listener to signals sees to this itself.
+    fn watcher(&self) -> Option<&Handle> {
+        match self {
+            Self::Pidfd(pidfd) => Some(pidfd.handle()),
+            Self::Signal(_) | Self::Gone => None,
+        }
+    }
+
+    /// A pidfd is kept, because the number may belong to another process by now.
+    fn anew(&self) -> io::Result<Self> {
+        match self {
+            Self::Pidfd(pidfd) => Registered::new(Fd(pidfd.0.try_clone()?), WATCH).map(Self::Pidfd),
+            Self::Signal(_) => signal(SignalKind::child()).map(Self::Signal),
+            Self::Gone => Ok(Self::Gone),
+        }
+    }
 }
 
 impl Notice {
@@ -232,7 +180,7 @@ impl Notice {
     ///
     /// # Errors
     /// The errors of `try_wait`. If the runtime that watches the child was shut down, an error for which
-    /// [`is_shut_down_error`] is true. `ECHILD` if the child is gone.
+    /// `is_shut_down_error` is true. `ECHILD` if the child is gone.
     pub fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -251,16 +199,6 @@ impl Notice {
                     return Poll::Ready(Err(shut_down_error()));
                 }
             },
-        }
-    }
-
-    /// Watches for the same exit with the current runtime. A pidfd is kept, because the number may belong to
-    /// another process by now.
-    fn anew(&self) -> io::Result<Self> {
-        match self {
-            Self::Pidfd(pidfd) => Registered::new(Fd(pidfd.0.try_clone()?), WATCH).map(Self::Pidfd),
-            Self::Signal(_) => signal(SignalKind::child()).map(Self::Signal),
-            Self::Gone => Ok(Self::Gone),
         }
     }
 

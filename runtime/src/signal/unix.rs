@@ -14,20 +14,23 @@
 use std::ffi::c_int;
 use std::fmt;
 use std::io::{self, Read};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::net::UnixStream as StdUnixStream;
 use std::task::{Context, Poll, ready};
 
 use mio::net::UnixStream;
 use signal_hook_registry::SigId;
 
 use crate::driver::io::{Direction, Interest};
-use crate::io::registered::{Registered, WatchMode};
+use crate::io::registered::{Registered, Watch, WatchMode, Watches};
 use crate::runtime::handle::Handle;
 use crate::util::named_error::named;
 
 /// The number of bytes that one read takes. A pair may hold more, up to some thousand: that is a setting of
 /// the system (`net.core.wmem_default`).
 const DRAIN: usize = 64;
+
+const WATCH: WatchMode = WatchMode::new("signal", Interest::READABLE);
 
 /// A signal's number.
 ///
@@ -154,12 +157,11 @@ pub fn signal(kind: SignalKind) -> io::Result<Signal> {
     }
     let named = |error| named("signal", number, error);
     let (receiver, sender) = UnixStream::pair().map_err(named)?;
-    let watch = WatchMode::new("signal", Interest::READABLE);
-    let receiver = Registered::new(receiver, watch).map_err(named)?;
+    let receiver = Registered::new(receiver, WATCH).map_err(named)?;
     // SAFETY: the handler only calls `send` and puts `errno` back. It neither locks nor allocates.
     let registered = unsafe { signal_hook_registry::register(number, move || notify(&sender)) };
     let id = registered.map_err(named)?;
-    Ok(Signal { _handler: Handler(id), receiver, kind })
+    Ok(Signal { _handler: Handler(id), receivers: Watches::new(receiver), kind })
 }
 
 /// The work of the signal handler.
@@ -182,7 +184,7 @@ fn notify(sender: &UnixStream) {
 pub struct Signal {
     /// Dropped first, so that no handler writes to a pair that has lost its other end.
     _handler: Handler,
-    receiver: Registered<UnixStream>,
+    receivers: Watches<Registered<UnixStream>>,
     kind: SignalKind,
 }
 
@@ -199,13 +201,16 @@ impl Signal {
     /// The runtime that watches the listener.
     #[cfg(all(feature = "process", not(loom)))]
     pub(crate) fn handle(&self) -> &Handle {
-        self.receiver.handle()
+        self.receivers.newest().handle()
     }
 
     /// Waits for the next signal. It returns at once if a signal came since it last returned, or since the
     /// listener was made.
     ///
-    /// `None` means that the runtime was shut down, so the listener will see no signal any more.
+    /// It may be called in another runtime than the one in which the listener was made.
+    ///
+    /// `None` means that the runtime was shut down, and that no other runtime with I/O is current, or that the
+    /// system refuses a descriptor for it.
     ///
     /// # Cancel safety
     /// Safe: a signal that has not been returned is there for the next call.
@@ -215,8 +220,21 @@ impl Signal {
 
     /// Polls for the next signal, as [`recv`](Self::recv) does.
     pub fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<()>> {
-        let read = self.receiver.poll_io(cx, Direction::Read, || take_all(&self.receiver));
-        Poll::Ready(ready!(read).ok())
+        let take = |receiver: &mut Registered<UnixStream>, cx: &mut Context<'_>| {
+            receiver.poll_io(cx, Direction::Read, || take_all(receiver))
+        };
+        Poll::Ready(ready!(self.receivers.poll(cx, take)).ok())
+    }
+}
+
+impl Watch for Registered<UnixStream> {
+    fn watcher(&self) -> Option<&Handle> {
+        Some(self.handle())
+    }
+
+    fn anew(&self) -> io::Result<Self> {
+        let receiver = StdUnixStream::from(self.as_fd().try_clone_to_owned()?);
+        Self::new(UnixStream::from_std(receiver), WATCH)
     }
 }
 

@@ -1,0 +1,122 @@
+//! The watches of several runtimes for one thing.
+//!
+//! A value may be polled inside of another runtime than the one that watches for it. That one may be a
+//! `current_thread` runtime and idle: its driver runs only while a thread is in its `block_on`. So such a
+//! poll has the current runtime watch, too. Both watches stay, because the current runtime may be idle as
+//! well, and the wait ends when either reports. A runtime with workers drives itself, so its watch is enough.
+//!
+//! If the runtime that watches was shut down, the current runtime watches from then on.
+
+use std::io;
+use std::task::{Context, Poll, ready};
+
+use crate::driver::io::is_shut_down_error;
+use crate::runtime::handle::Handle;
+
+/// A runtime's watch for something.
+pub(crate) trait Watch: Sized {
+    /// The runtime that watches. None if no other runtime can watch for the same.
+    fn watcher(&self) -> Option<&Handle>;
+
+    /// Has the current runtime watch for the same.
+    fn anew(&self) -> io::Result<Self>;
+}
+
+/// One or several watches for the same.
+#[derive(Debug)]
+pub(crate) struct Watches<W> {
+    newest: W,
+    /// Those of other `current_thread` runtimes, from earlier polls.
+    others: Vec<W>,
+}
+
+impl<W: Watch> Watches<W> {
+    pub(crate) fn new(watch: W) -> Self {
+        Self { newest: watch, others: Vec::new() }
+    }
+
+    pub(crate) fn newest(&self) -> &W {
+        &self.newest
+    }
+
+    pub(crate) fn into_newest(self) -> W {
+        self.newest
+    }
+
+    /// Polls all watches by `poll` until one is ready.
+    ///
+    /// # Errors
+    /// Those of `poll`. If the current runtime begins to watch, the errors of that. If the runtime that
+    /// watches was shut down, and no runtime with I/O is current, an error for which [`is_shut_down_error`]
+    /// is true.
+    pub(crate) fn poll<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut poll: impl FnMut(&mut W, &mut Context<'_>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        loop {
+            self.watch_here()?;
+            let mut result = self.poll_others(cx, &mut poll);
+            if result.is_pending() {
+                result = poll(&mut self.newest, cx);
+            }
+            match ready!(result) {
+                Err(error) if is_shut_down_error(&error) => {
+                    self.newest = match self.others.pop() {
+                        Some(other) => other,
+                        None if current_with_io().is_none() => return Poll::Ready(Err(error)),
+                        None => self.newest.anew()?,
+                    };
+                }
+                result => return Poll::Ready(result),
+            }
+        }
+    }
+
+    /// Watches with the current runtime, too, if all others that do may be idle.
+    fn watch_here(&mut self) -> io::Result<()> {
+        if self.may_be_idle_elsewhere() {
+            match self.newest.anew() {
+                Ok(watch) => self.others.push(std::mem::replace(&mut self.newest, watch)),
+                Err(error) if is_shut_down_error(&error) => {}
+                // The other runtimes might never report.
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Polls the watches of other runtimes, and ends those of runtimes that were shut down.
+    fn poll_others<T>(
+        &mut self,
+        cx: &mut Context<'_>,
+        poll: &mut impl FnMut(&mut W, &mut Context<'_>) -> Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
+        let mut result = Poll::Pending;
+        self.others.retain_mut(|watch| match poll(watch, cx) {
+            Poll::Ready(Err(error)) if is_shut_down_error(&error) => false,
+            Poll::Ready(ready) => {
+                result = Poll::Ready(ready);
+                true
+            }
+            Poll::Pending => true,
+        });
+        result
+    }
+
+    /// Whether all runtimes that watch may be idle, and another one is current that can watch.
+    fn may_be_idle_elsewhere(&self) -> bool {
+        self.newest.watcher().is_some_and(|watcher| {
+            watcher.shared().is_current_thread()
+                && current_with_io().is_some_and(|current| {
+                    let is_it = |watch: &W| watch.watcher().is_some_and(|it| it.id() == current.id());
+                    !is_it(&self.newest) && !self.others.iter().any(is_it)
+                })
+        })
+    }
+}
+
+/// The current runtime, if it has I/O.
+fn current_with_io() -> Option<Handle> {
+    Handle::try_current().ok().filter(|current| current.shared().config.has_io)
+}
