@@ -144,7 +144,8 @@ impl<S> ThreadPoolBuilder<S> {
     /// call [`ThreadBuilder::run`].
     ///
     /// If the function drops a `ThreadBuilder` and returns `Ok`, the pool has one thread less than it counts.
-    /// Then a `broadcast` never returns. A pool without any thread has ended: calls run in place.
+    /// Then a `broadcast` never returns. A pool without any thread has ended: calls run in place. A call that
+    /// was made before the last one was dropped never returns, and a detached job is lost.
     ///
     /// # Examples
     /// ```
@@ -265,7 +266,8 @@ impl<S> ThreadPoolBuilder<S> {
     /// system may refuse to start one of them.
     ///
     /// If it enters a runtime by a guard that stays on the thread ([`Handle::enter`](crate::Handle::enter)),
-    /// that runtime is the current one in the thread's jobs, unless their call was inside of another one.
+    /// that runtime is the current one in the thread's jobs. But a child job, an `install` and a part of a
+    /// `broadcast` see the runtime of their call, if that was inside of one.
     pub fn start_handler<H>(mut self, handler: H) -> Self
     where
         H: Fn(usize) + Send + Sync + 'static,

@@ -164,11 +164,12 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
     }
     let mut entered = Vec::new();
     let life = || {
-        // SAFETY: (1) they are kept until the worker has left.
-        entered.extend(unsafe { worker.adopt_current() });
+        let pool_thread = worker.job_processor().filter(|_| state.config.is_pool);
+        // SAFETY: (1) `entered` is kept until the worker has left.
+        let adopt_current = || pool_thread.and_then(|pool_thread| unsafe { pool_thread.adopt_current() });
+        entered.extend(adopt_current());
         state.call_handler(&state.config.start_handler, index);
-        // SAFETY: (1) as above.
-        entered.extend(unsafe { worker.adopt_current() });
+        entered.extend(adopt_current());
         let has_index = worker.run();
         state.call_handler(&state.config.exit_handler, index);
         if has_index {

@@ -18,7 +18,6 @@ use crate::scheduler::idle::Idle;
 use crate::scheduler::jobs::kept::Kept;
 use crate::scheduler::owner::OwnJobs;
 use crate::scheduler::processor::{Processor, Sighting};
-use crate::scheduler::reference::Reference;
 use crate::scheduler::shared::Shared;
 use crate::task::Header;
 use crate::util::rand::FastRand;
@@ -299,16 +298,6 @@ impl Worker {
 
     pub fn take_references(&self) -> i64 {
         self.references.take()
-    }
-
-    /// As [`OwnJobs::adopt_current`], in a pool.
-    ///
-    /// # Safety
-    /// As there.
-    pub unsafe fn adopt_current(&self) -> Option<Reference> {
-        let job_processor = self.job_processor().filter(|_| self.shared().config.is_pool)?;
-        // SAFETY: (1).
-        unsafe { job_processor.adopt_current() }
     }
 
     /// Leaves the regions of guards that tasks and jobs have left on this thread, because the thread leaves
