@@ -1,10 +1,13 @@
 //! Signals, sent by this process to itself. Each test has signals of its own, because a signal reaches every
 //! listener of its kind in the process.
 
+mod support;
+
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use runtime::signal::unix::{Signal, SignalKind, signal};
+use support::watchdog;
 
 fn block_on<F: Future>(future: F) -> F::Output {
     runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
@@ -119,17 +122,20 @@ fn idle_listener(kind: SignalKind) -> (runtime::Runtime, Signal) {
 
 /// Waits for a signal in another runtime than the listener's. It comes when the task waits for it.
 fn is_heard_elsewhere(signals: &mut Signal, kind: SignalKind) -> bool {
-    let thread = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(1));
+    block_on(async {
+        std::future::poll_fn(|cx| {
+            assert!(signals.poll_recv(cx).is_pending());
+            Poll::Ready(())
+        })
+        .await;
         raise(kind);
-    });
-    let is_heard = block_on(signals.recv()).is_some();
-    thread.join().unwrap();
-    is_heard
+        signals.recv().await.is_some()
+    })
 }
 
 #[test]
 fn a_listener_of_an_idle_runtime_hears_in_another_one_and_then_again_in_its_own() {
+    let _watchdog = watchdog();
     let kind = SignalKind::child();
     let (runtime, mut signals) = idle_listener(kind);
     // Each `block_on` has a new runtime.
@@ -145,6 +151,7 @@ fn a_listener_of_an_idle_runtime_hears_in_another_one_and_then_again_in_its_own(
 
 #[test]
 fn after_shutdown_only_another_runtime_hears() {
+    let _watchdog = watchdog();
     let kind = SignalKind::window_change();
     let (runtime, mut signals) = idle_listener(kind);
     drop(runtime);

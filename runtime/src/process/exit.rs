@@ -98,7 +98,11 @@ impl Process {
         &mut self.child
     }
 
-    pub fn into_parts(self) -> (StdChild, Notice) {
+    /// The child, and its newest watch alone.
+    pub fn into_parts(mut self) -> (StdChild, Notice) {
+        if let Notice::Signal(signal) = self.notices.newest_mut() {
+            signal.keep_newest_watch();
+        }
         (self.child, self.notices.into_newest())
     }
 
@@ -148,6 +152,8 @@ impl Process {
 }
 
 impl Watch for Notice {
+    const IS_NEEDED_HERE: bool = true;
+
     /// A listener to signals sees to this itself.
     fn watcher(&self) -> Option<&Handle> {
         match self {

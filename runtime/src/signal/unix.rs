@@ -204,13 +204,21 @@ impl Signal {
         self.receivers.newest().handle()
     }
 
+    /// Ends the watches in other runtimes than that of [`handle`](Self::handle).
+    #[cfg(all(feature = "process", not(loom)))]
+    pub(crate) fn keep_newest_watch(&mut self) {
+        self.receivers.keep_newest();
+    }
+
     /// Waits for the next signal. It returns at once if a signal came since it last returned, or since the
     /// listener was made.
     ///
-    /// It may be called in another runtime than the one in which the listener was made.
+    /// It may be called in another runtime with I/O than the one in which the listener was made. Outside of
+    /// all, a listener of a `current_thread` runtime hears only while a thread is in that runtime's `block_on`;
+    /// so it does if the system refuses a descriptor for the other runtime.
     ///
-    /// `None` means that the runtime was shut down, and that no other runtime with I/O is current, or that the
-    /// system refuses a descriptor for it.
+    /// `None` means that the runtime was shut down, and that no other runtime with I/O is current, or the
+    /// system refuses a descriptor for that one.
     ///
     /// # Cancel safety
     /// Safe: a signal that has not been returned is there for the next call.
@@ -228,6 +236,8 @@ impl Signal {
 }
 
 impl Watch for Registered<UnixStream> {
+    const IS_NEEDED_HERE: bool = false;
+
     fn watcher(&self) -> Option<&Handle> {
         Some(self.handle())
     }

@@ -15,6 +15,10 @@ use crate::runtime::handle::Handle;
 
 /// A runtime's watch for something.
 pub(crate) trait Watch: Sized {
+    /// Whether a poll fails if the system refuses the current runtime a watch. If not, it relies on the other
+    /// runtimes then.
+    const IS_NEEDED_HERE: bool;
+
     /// The runtime that watches. None if no other runtime can watch for the same.
     fn watcher(&self) -> Option<&Handle>;
 
@@ -35,10 +39,23 @@ impl<W: Watch> Watches<W> {
         Self { newest: watch, others: Vec::new() }
     }
 
+    #[cfg(all(feature = "process", not(loom)))]
     pub(crate) fn newest(&self) -> &W {
         &self.newest
     }
 
+    #[cfg(all(feature = "process", not(loom)))]
+    pub(crate) fn newest_mut(&mut self) -> &mut W {
+        &mut self.newest
+    }
+
+    /// Ends all watches but the newest.
+    #[cfg(all(feature = "process", not(loom)))]
+    pub(crate) fn keep_newest(&mut self) {
+        self.others.clear();
+    }
+
+    #[cfg(all(feature = "process", not(loom)))]
     pub(crate) fn into_newest(self) -> W {
         self.newest
     }
@@ -55,10 +72,14 @@ impl<W: Watch> Watches<W> {
         mut poll: impl FnMut(&mut W, &mut Context<'_>) -> Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         loop {
-            self.watch_here()?;
+            let watches_here = self.watch_here();
             let mut result = self.poll_others(cx, &mut poll);
             if result.is_pending() {
                 result = poll(&mut self.newest, cx);
+            }
+            if result.is_pending() && W::IS_NEEDED_HERE {
+                // The other runtimes might never report.
+                watches_here?;
             }
             match ready!(result) {
                 Err(error) if is_shut_down_error(&error) => {
@@ -79,7 +100,6 @@ impl<W: Watch> Watches<W> {
             match self.newest.anew() {
                 Ok(watch) => self.others.push(std::mem::replace(&mut self.newest, watch)),
                 Err(error) if is_shut_down_error(&error) => {}
-                // The other runtimes might never report.
                 Err(error) => return Err(error),
             }
         }
@@ -93,13 +113,16 @@ impl<W: Watch> Watches<W> {
         poll: &mut impl FnMut(&mut W, &mut Context<'_>) -> Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         let mut result = Poll::Pending;
-        self.others.retain_mut(|watch| match poll(watch, cx) {
-            Poll::Ready(Err(error)) if is_shut_down_error(&error) => false,
-            Poll::Ready(ready) => {
-                result = Poll::Ready(ready);
-                true
+        self.others.retain_mut(|watch| {
+            // What one poll has taken is not there for the next.
+            if result.is_pending() {
+                result = poll(watch, cx);
             }
-            Poll::Pending => true,
+            let is_over = matches!(&result, Poll::Ready(Err(error)) if is_shut_down_error(error));
+            if is_over {
+                result = Poll::Pending;
+            }
+            !is_over
         });
         result
     }
