@@ -5,8 +5,8 @@ mod support;
 use std::cell::Cell;
 use std::error::Error;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use parking_lot::Mutex;
@@ -612,6 +612,25 @@ fn a_scoped_pool_borrows_and_has_ended_when_it_returns() {
     assert!(name.unwrap().starts_with("scoped-"));
     // Not `into_inner`: how std's scope waits is nothing that ThreadSanitizer sees.
     assert_eq!((begun.load(SeqCst), ended.load(SeqCst)), (3, 3));
+}
+
+#[test]
+fn a_scoped_pool_whose_caller_panics_waits_for_its_threads_and_shares_its_jobs() {
+    let _watchdog = watchdog();
+    let outer = ThreadPoolBuilder::new().num_threads(2).build().unwrap();
+    for shorts in NEAR_A_BUDGETS_END {
+        let (tx, rx) = mpsc::channel();
+        let panics = move |pool: &ThreadPool| {
+            pool.spawn(move || rx.recv().unwrap());
+            panic!("of the caller")
+        };
+        let build = || ThreadPoolBuilder::new().num_threads(1).build_scoped(ThreadBuilder::run, panics);
+        outer.install(|| {
+            short_joins(shorts);
+            let text = panic_of(|| join(move || build().unwrap(), move || tx.send(()).unwrap()));
+            assert_eq!(text, "of the caller");
+        });
+    }
 }
 
 #[test]

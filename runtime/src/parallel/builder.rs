@@ -103,17 +103,23 @@ impl ThreadPoolBuilder {
         W: Fn(ThreadBuilder) + Sync,
         F: FnOnce(&ThreadPool) -> R,
     {
+        /// When dropped, lets other threads have this thread's child jobs.
+        struct Expose;
+        impl Drop for Expose {
+            fn drop(&mut self) {
+                context::expose_child_jobs();
+            }
+        }
         thread::scope(|scope| {
+            // The scope waits for the pool's threads, also if `with_pool` panics.
+            let _expose = Expose;
             let wrapper = &wrapper;
             let pool = self.settings.start(|thread| {
                 let builder = thread.std_builder();
                 builder.spawn_scoped(scope, affinity::unpinned(None, move || wrapper(thread)))?;
                 Ok(())
             });
-            let result = with_pool(&pool.map_err(ThreadPoolBuildError::new)?);
-            // The scope waits for the pool's threads.
-            context::expose_child_jobs();
-            Ok(result)
+            Ok(with_pool(&pool.map_err(ThreadPoolBuildError::new)?))
         })
     }
 }
@@ -144,8 +150,9 @@ impl<S> ThreadPoolBuilder<S> {
     /// call [`ThreadBuilder::run`].
     ///
     /// If the function drops a `ThreadBuilder` and returns `Ok`, the pool has one thread less than it counts.
-    /// Then a `broadcast` never returns. A pool without any thread has ended: calls run in place. A call that
-    /// was made before the last one was dropped never returns, and a detached job is lost.
+    /// Then a `broadcast` never returns. A pool without any thread has ended: calls run in place, and scopes on
+    /// the process-wide pool. A call that was made before the last one was dropped never returns, and a
+    /// detached job is lost.
     ///
     /// # Examples
     /// ```
