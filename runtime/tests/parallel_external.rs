@@ -352,6 +352,35 @@ fn an_external_thread_that_blocks_shares_its_jobs_first() {
     }
 }
 
+/// The workers wait in isolated parts, so they may not take it.
+#[test]
+fn a_spare_worker_takes_the_job_that_a_blocked_external_thread_needs() {
+    let _watchdog = watchdog();
+    let (runtime, other) = (build(2), Arc::new(ThreadPoolBuilder::new().num_threads(2).build().unwrap()));
+    let _entered = runtime.enter();
+    as_external(|| {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let (gate, (tx, rx)) = (Gate::default(), oneshot::channel());
+        let computations = [(); 2].map(|()| {
+            let (other, begun, gate) = (other.clone(), begun.clone(), gate.clone());
+            let wait = move || {
+                begun.fetch_add(1, SeqCst);
+                gate.wait();
+            };
+            runtime.handle().compute(move || isolated(|| other.install(wait)))
+        });
+        until("both workers wait", || begun.load(SeqCst) == 2);
+        // They go to sleep.
+        thread::sleep(Duration::from_millis(3));
+        let send = || {
+            gate.open();
+            tx.send(7).unwrap();
+        };
+        assert_eq!(join(|| rx.blocking_recv().unwrap(), send).0, 7);
+        computations.into_iter().for_each(|computation| runtime.block_on(computation).unwrap());
+    });
+}
+
 #[test]
 fn an_external_thread_whose_stack_unwinds_shares_its_jobs_before_it_waits() {
     let _watchdog = watchdog();

@@ -8,7 +8,8 @@
 //! A thread that waits for a job runs other jobs on the same stack, above the frames of the call that waits.
 //! Such a job must not see what those frames have set up: their current runtime, their task-locals, their
 //! budget. So it runs in [surroundings of its own](in_surroundings). The current runtime there is that of the
-//! call that made the job. Task-locals have no value.
+//! call that made the job; if that call was in none, it is the thread's own, or what a pool's thread has
+//! entered for all its jobs. Task-locals have no value.
 //!
 //! A job's [`Region`] says which runtime was current where the job was made. A thread that holds a job
 //! processor may enter a runtime. If the jobs that it makes would otherwise name another runtime, it enters a
@@ -88,7 +89,7 @@ impl Entered {
         job_processor.leave_kept_regions();
         // SAFETY: (1) this thread works in that region, so it is live.
         let is_of_thread = unsafe { Region::current_of(job_processor.region()) } == Current::OfThread;
-        if is_of_thread && job_processor.current_on_thread() == Some(shared) {
+        if is_of_thread && job_processor.shared().current_on_threads() == Some(shared) {
             return None;
         }
         let region = job_processor.region_to_enter(shared, is_frame);
@@ -260,7 +261,7 @@ fn worker() -> *const Worker {
 /// Wakes `waker`, because a task was woken that its owner polls. A panic goes no further. In a dispatch a
 /// foreign waker is kept; see [`Worker::wake`].
 pub fn wake(waker: Waker) {
-    with_worker(|worker| match worker {
+    with_dispatching(|worker| match worker {
         Some(worker) => worker.wake(waker),
         None => unwind::run_quietly(|| waker.wake()),
     });
@@ -268,10 +269,24 @@ pub fn wake(waker: Waker) {
 
 /// Drops a value that contains foreign code. A worker that dispatches keeps it; see [`Worker::wake`].
 pub fn drop_foreign(value: impl Send + 'static) {
-    with_worker(|worker| match worker.filter(|worker| worker.is_dispatching()) {
+    with_dispatching(|worker| match worker {
         Some(worker) => worker.keep_call(move || drop(value)),
         None => unwind::drop_quietly(value),
     });
+}
+
+/// Calls `f` with the worker in whose dispatch this thread is, if it is in one. That may be an outer worker: a
+/// `join` in a `block_on` of a `current_thread` runtime waits, and dispatches, as the worker below. A dispatch
+/// runs no foreign code, so no worker begins inside of one.
+fn with_dispatching<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
+    with_worker(|newest| {
+        let mut worker = newest;
+        while let Some(other) = worker.filter(|worker| !worker.is_dispatching()) {
+            // SAFETY: an outer worker outlives the workers inside of it: see `enter.rs`.
+            worker = unsafe { other.outer().as_ref() };
+        }
+        f(worker)
+    })
 }
 
 /// Calls `f` with the worker of the runtime `shared` that this thread is, if it is one.

@@ -44,7 +44,15 @@ pub fn enter_job_processor<R>(job_processor: &OwnJobs, f: impl FnOnce() -> R) ->
 /// The step of `block_on` before it sleeps, on the thread of a worker or on an external thread. Other threads
 /// get the worker's tasks, and the jobs that it has kept private.
 fn announce_blocking(f: &mut dyn FnMut()) {
-    context::expose_child_jobs();
+    // SAFETY: (1) the frame that has made this thread the holder is below this one.
+    let job_processor = unsafe { context::job_processor() };
+    let _on_child_jobs = job_processor.and_then(|job_processor| match job_processor.is_external() {
+        true => Some(job_processor.expose_while_blocked()),
+        false => {
+            job_processor.expose_child_jobs();
+            None
+        }
+    });
     context::with_worker(|worker| match worker {
         Some(worker) => in_place::sleep_in_place(worker, f),
         None => f(),
@@ -56,4 +64,44 @@ fn announce_blocking(f: &mut dyn FnMut()) {
 pub fn become_worker(worker: &'static Worker) {
     context::set_worker_for_good(worker);
     replace_blocker(Some(announce_blocking));
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use std::sync::Arc;
+    use std::task::{Wake, Waker};
+
+    use super::*;
+    use crate::config::{Config, Flavor};
+    use crate::driver::Driver;
+    use crate::scheduler::shared::tests::NoThreads;
+
+    struct Foreign;
+
+    impl Wake for Foreign {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    #[test]
+    fn a_dispatch_below_the_newest_worker_keeps_foreign_code() {
+        let config = Config { flavor: Flavor::CurrentThread, is_pool: false, ..Config::of_pool(1) };
+        let (outer, inner) = (NoThreads::new(1), NoThreads::of(config, Driver::new(None, None)));
+        let (worker, newest) = (outer.worker(0), inner.worker(0));
+        let foreign = Arc::new(Foreign);
+        let left = || Arc::strong_count(&foreign) - 1;
+        let leave_foreign_code = || {
+            context::wake(Waker::from(foreign.clone()));
+            context::drop_foreign(foreign.clone());
+        };
+        enter_worker(&worker, || {
+            enter_worker(&newest, || {
+                leave_foreign_code();
+                assert_eq!(left(), 0);
+                worker.dispatch(|_| leave_foreign_code());
+                assert_eq!(left(), 2);
+                worker.call_foreign();
+                assert_eq!(left(), 0);
+            });
+        });
+    }
 }

@@ -46,7 +46,7 @@
 //! The active spare workers have ranks, by their indices.
 //! - Rank below `full`, [`Role::Full`]: everything. A spare worker gets this role in three cases: a worker of
 //!   either kind is blocked or stalled; a spare worker waits for a latch; or a thread waits on top of child
-//!   jobs that it may not run (in an isolated region).
+//!   jobs that it may not run (in an isolated region), or is an external thread that blocks.
 //! - Rank below `full`, [`Role::Begins`]: everything but child jobs of other workers' computations. A spare
 //!   worker gets this role if the only reason is that permanent workers wait for latches. The waiting workers
 //!   are woken for such child jobs themselves, and programs expect to find the same few threads in a
@@ -125,4 +125,4 @@ pub mod slow;
 pub mod spare;
 mod table;
 
-pub use table::{Away, BlockedState, Role, SpareCounts};
+pub use table::{Away, BlockedState, OnChildJobs, Role, SpareCounts};

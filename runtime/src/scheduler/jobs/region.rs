@@ -95,7 +95,7 @@ impl OwnJobs {
     }
 
     /// The runtime that is current for jobs of no region on this job processor. A pool is never current.
-    pub fn current_on_thread(&self) -> Option<NonNull<Shared>> {
+    fn current_on_thread(&self) -> Option<NonNull<Shared>> {
         let entered = || self.entered.get().map(NonNull::cast);
         self.shared().current_on_threads().or_else(entered)
     }

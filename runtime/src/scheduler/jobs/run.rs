@@ -1,7 +1,7 @@
 //! What a worker, or an external thread, runs of the jobs that wait.
 
 use crate::job::{JobRef, Tag};
-use crate::scheduler::away::Role;
+use crate::scheduler::away::{OnChildJobs, Role};
 use crate::scheduler::idle::Work;
 use crate::scheduler::injected::Injected;
 use crate::scheduler::job_processor::JobProcessor;
@@ -25,6 +25,16 @@ impl OwnJobs {
         if self.has_public_child_jobs() || !self.detached.is_empty() {
             self.shared().post_strictly(Work::Job);
         }
+    }
+
+    /// As [`expose_child_jobs`](Self::expose_child_jobs), on an external thread that blocks until the result
+    /// is dropped. It is none of the workers that `away/mod.rs` counts as blocked. So it counts as a thread
+    /// that waits on top of child jobs: a spare worker that is there because workers wait for latches would
+    /// leave the jobs otherwise.
+    pub fn expose_while_blocked(&self) -> OnChildJobs<'_> {
+        let on_child_jobs = self.shared().away.wait_on_child_jobs();
+        self.expose_child_jobs();
+        on_child_jobs
     }
 
     /// Runs the detached jobs that lie here. Does nothing inside an isolated region, or on an external

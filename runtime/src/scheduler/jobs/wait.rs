@@ -165,12 +165,13 @@ impl OwnJobs {
         self.waits.set(self.waits.get() + 1);
         host.engaged(self, || {
             let mut rounds = 0;
-            // The holder may run only a part of the jobs that lie here.
-            let mut is_to_expose = self.waits_for() != Tag::NONE;
+            // The holder may run only a part of the jobs that lie here, and of those that its jobs make.
+            let is_held = self.waits_for() != Tag::NONE;
+            let mut is_to_expose = is_held;
             while !awaited.is_over() {
                 // SAFETY: (1).
                 if let Some(job) = unsafe { self.find_child_job(host, floor, JobProcessor::steal) } {
-                    rounds = 0;
+                    (rounds, is_to_expose) = (0, is_held);
                     // SAFETY: (1) the job was just claimed.
                     unsafe { self.run(job) };
                     if A::IS_SHARED {
@@ -181,13 +182,14 @@ impl OwnJobs {
                     rounds += 1;
                     thread::yield_now();
                 } else if std::mem::take(&mut is_to_expose) {
-                    // Done once, and before this thread is sleepy, because its own post would wake it.
+                    // Done once after each job, and before this thread is sleepy, because its own post would
+                    // wake it.
                     self.expose_child_jobs();
                 } else {
                     // SAFETY: (1).
                     let has_run = unsafe { self.sleep_on(host, awaited, floor) };
                     if has_run {
-                        rounds = 0;
+                        (rounds, is_to_expose) = (0, is_held);
                     }
                 }
             }
@@ -254,7 +256,7 @@ impl OwnJobs {
             Host::Owner(worker) => in_place::sleep_in_place(worker, || host.engaged(self, sleep)),
             Host::External => {
                 // As `sleep_in_place` does: what this thread waits for may wait for a job below the floor.
-                self.expose_child_jobs();
+                let _on_child_jobs = self.expose_while_blocked();
                 host.engaged(self, sleep);
             }
         }
