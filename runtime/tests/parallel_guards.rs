@@ -262,3 +262,43 @@ fn a_runtime_that_the_threads_of_a_pool_have_entered_is_current_in_all_jobs() {
         }
     }
 }
+
+/// Thread 0 has entered nothing. What thread 1 does in a guard does not depend on where it is run.
+#[test]
+fn a_guard_for_the_runtime_that_the_thread_has_entered_holds_for_jobs_on_other_threads() {
+    thread_local! {
+        static GUARD: Cell<Option<EnterGuard<'static>>> = const { Cell::new(None) };
+    }
+    let _watchdog = watchdog();
+    let handle = other().handle();
+    let start = |index| GUARD.set((index == 1).then(|| other().enter()));
+    let pool = ThreadPoolBuilder::new().num_threads(2).start_handler(start).build().unwrap();
+    let was_seen = AtomicBool::new(false);
+    pool.broadcast(|thread| {
+        if thread.index() == 1 {
+            let _guard = handle.enter();
+            let is_stolen = AtomicBool::new(false);
+            let stolen = || {
+                is_stolen.store(true, SeqCst);
+                was_seen.store(is_current(handle), SeqCst);
+            };
+            join(|| block_in_place(|| until("it is stolen", || is_stolen.load(SeqCst))), stolen);
+        }
+    });
+    assert!(was_seen.into_inner());
+}
+
+#[test]
+fn the_runtime_of_the_start_handler_stays_for_jobs_when_one_of_them_drops_the_guard() {
+    thread_local! {
+        static GUARD: Cell<Option<EnterGuard<'static>>> = const { Cell::new(None) };
+    }
+    let _watchdog = watchdog();
+    let handle = other().handle();
+    let builder = ThreadPoolBuilder::new().num_threads(1);
+    let pool = builder.start_handler(|_| GUARD.set(Some(other().enter()))).build().unwrap();
+    pool.install(|| drop(GUARD.take()));
+    assert!(pool.install(|| is_current_in_jobs(handle)));
+    let _guard = handle.enter();
+    assert!(pool.install(|| is_current_in_jobs(handle)));
+}
