@@ -17,8 +17,8 @@ use runtime::parallel::{
 use runtime::sync::oneshot;
 use runtime::{Handle, Runtime};
 use support::{
-    AssertSend, Gate, LIMIT, NEAR_A_BUDGETS_END, build, builder, joined_scope, panic_of, short_joins, until,
-    watchdog,
+    AssertSend, Gate, LIMIT, NEAR_A_BUDGETS_END, build, builder, joined_scope, panic_of, short_joins,
+    thread_number, until, until_asleep, watchdog,
 };
 
 fn here() -> ThreadId {
@@ -359,19 +359,16 @@ fn a_spare_worker_takes_the_job_that_a_blocked_external_thread_needs() {
     let (runtime, other) = (build(2), Arc::new(ThreadPoolBuilder::new().num_threads(2).build().unwrap()));
     let _entered = runtime.enter();
     as_external(|| {
-        let begun = Arc::new(AtomicUsize::new(0));
+        let (workers, waiting) = mpsc::channel();
         let (gate, (tx, rx)) = (Gate::default(), oneshot::channel());
         let computations = [(); 2].map(|()| {
-            let (other, begun, gate) = (other.clone(), begun.clone(), gate.clone());
-            let wait = move || {
-                begun.fetch_add(1, SeqCst);
-                gate.wait();
-            };
-            runtime.handle().compute(move || isolated(|| other.install(wait)))
+            let (other, workers, gate) = (other.clone(), workers.clone(), gate.clone());
+            runtime.handle().compute(move || {
+                workers.send(thread_number()).unwrap();
+                isolated(|| other.install(move || gate.wait()));
+            })
         });
-        until("both workers wait", || begun.load(SeqCst) == 2);
-        // They go to sleep.
-        thread::sleep(Duration::from_millis(3));
+        waiting.iter().take(2).for_each(until_asleep);
         let send = || {
             gate.open();
             tx.send(7).unwrap();

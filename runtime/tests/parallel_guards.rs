@@ -302,3 +302,23 @@ fn the_runtime_of_the_start_handler_stays_for_jobs_when_one_of_them_drops_the_gu
     let _guard = handle.enter();
     assert!(pool.install(|| is_current_in_jobs(handle)));
 }
+
+#[test]
+fn a_task_local_around_a_pools_thread_has_no_value_in_jobs() {
+    runtime::task_local! {
+        static VALUE: u32;
+    }
+    let _watchdog = watchdog();
+    for enters in [false, true] {
+        let builder = ThreadPoolBuilder::new().num_threads(1).spawn_handler(|pool_thread| {
+            thread::spawn(move || {
+                let _guard = enters.then(|| other().enter());
+                VALUE.sync_scope(1, || pool_thread.run());
+            });
+            Ok(())
+        });
+        let pool = builder.build().unwrap();
+        assert!(pool.install(|| VALUE.try_with(|_| ()).is_err()));
+        assert!(pool.install(|| join(|| (), || VALUE.try_with(|_| ()).is_err()).1));
+    }
+}

@@ -10,6 +10,7 @@
 //! destructor. `scheduler/lifecycle.rs` says what becomes of its computations.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::ptr::NonNull;
@@ -22,6 +23,7 @@ use super::thread::{CustomSpawn, DefaultSpawn, ThreadBuilder, ThreadSpawn};
 use crate::config::{Config, Deadlock, DeadlockHandler, IndexedHook, PanicHandler};
 use crate::driver::Driver;
 use crate::runtime::builder::{MAX_WORKERS, available_cpus};
+use crate::scheduler::away::OnChildJobs;
 use crate::scheduler::context;
 use crate::scheduler::{self, Shared, WorkerStart};
 use crate::util::affinity;
@@ -103,16 +105,18 @@ impl ThreadPoolBuilder {
         W: Fn(ThreadBuilder) + Sync,
         F: FnOnce(&ThreadPool) -> R,
     {
-        /// When dropped, lets other threads have this thread's child jobs.
-        struct Expose;
-        impl Drop for Expose {
+        /// When dropped, lets other threads have this thread's child jobs until what it holds is dropped.
+        struct Expose<'a, 'b>(&'b Cell<Option<OnChildJobs<'a>>>);
+        impl Drop for Expose<'_, '_> {
             fn drop(&mut self) {
-                context::expose_child_jobs();
+                // SAFETY: (1) the frame that has made this thread the holder is below that of the call.
+                self.0.set(unsafe { context::expose_while_blocked() });
             }
         }
+        let on_child_jobs = Cell::new(None);
         thread::scope(|scope| {
             // The scope waits for the pool's threads, also if `with_pool` panics.
-            let _expose = Expose;
+            let _expose = Expose(&on_child_jobs);
             let wrapper = &wrapper;
             let pool = self.settings.start(|thread| {
                 let builder = thread.std_builder();
@@ -274,7 +278,8 @@ impl<S> ThreadPoolBuilder<S> {
     ///
     /// If it enters a runtime by a guard that stays on the thread ([`Handle::enter`](crate::Handle::enter)),
     /// that runtime is the current one in the thread's jobs. But a child job, an `install` and a part of a
-    /// `broadcast` see the runtime of their call, if that was inside of one.
+    /// `broadcast` see the runtime of their call, if that was inside of one. If the threads enter different
+    /// runtimes, a child job sees that of the thread that runs it.
     pub fn start_handler<H>(mut self, handler: H) -> Self
     where
         H: Fn(usize) + Send + Sync + 'static,

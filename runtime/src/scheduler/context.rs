@@ -23,6 +23,7 @@ use crate::coop;
 use crate::job::region::Current;
 use crate::job::{HeapRegion, Region, Tag};
 use crate::loom::thread_cell;
+use crate::scheduler::away::OnChildJobs;
 use crate::scheduler::{OwnJobs, Shared, Worker};
 use crate::util::{surroundings, unwind};
 
@@ -350,6 +351,22 @@ pub fn expose_child_jobs() {
     // SAFETY: (1) used in this call only.
     if let Some(job_processor) = unsafe { job_processor() } {
         job_processor.expose_child_jobs();
+    }
+}
+
+/// As [`expose_child_jobs`], for a thread that blocks until the result is dropped; see
+/// [`OwnJobs::expose_while_blocked`].
+///
+/// # Safety
+/// 1. As [`job_processor`].
+pub unsafe fn expose_while_blocked<'a>() -> Option<OnChildJobs<'a>> {
+    // SAFETY: (1).
+    match unsafe { job_processor() } {
+        Some(job_processor) if job_processor.is_external() => Some(job_processor.expose_while_blocked()),
+        _ => {
+            expose_child_jobs();
+            None
+        }
     }
 }
 

@@ -45,14 +45,7 @@ pub fn enter_job_processor<R>(job_processor: &OwnJobs, f: impl FnOnce() -> R) ->
 /// get the worker's tasks, and the jobs that it has kept private.
 fn announce_blocking(f: &mut dyn FnMut()) {
     // SAFETY: (1) the frame that has made this thread the holder is below this one.
-    let job_processor = unsafe { context::job_processor() };
-    let _on_child_jobs = job_processor.and_then(|job_processor| match job_processor.is_external() {
-        true => Some(job_processor.expose_while_blocked()),
-        false => {
-            job_processor.expose_child_jobs();
-            None
-        }
-    });
+    let _on_child_jobs = unsafe { context::expose_while_blocked() };
     context::with_worker(|worker| match worker {
         Some(worker) => in_place::sleep_in_place(worker, f),
         None => f(),

@@ -170,12 +170,17 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
         entered.extend(adopt_current());
         state.call_handler(&state.config.start_handler, index);
         entered.extend(adopt_current());
-        // The runtime of `entered` is current in each job, also if a job drops the guard that has entered it.
-        let has_index = match pool_thread.filter(|_| !entered.is_empty()) {
-            Some(pool_thread) => pool_thread.in_surroundings(|| worker.run()),
-            None => worker.run(),
+        let run = || {
+            let has_index = worker.run();
+            state.call_handler(&state.config.exit_handler, index);
+            has_index
         };
-        state.call_handler(&state.config.exit_handler, index);
+        // In each job of a pool, what was adopted last is current, also if a job drops the guard that has
+        // entered it.
+        let has_index = match pool_thread {
+            Some(pool_thread) => pool_thread.in_surroundings(run),
+            None => run(),
+        };
         if has_index {
             worker.leave_regions();
         }
