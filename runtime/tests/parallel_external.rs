@@ -358,24 +358,33 @@ fn a_spare_worker_takes_the_job_that_a_blocked_external_thread_needs() {
     let _watchdog = watchdog();
     let (runtime, other) = (build(2), Arc::new(ThreadPoolBuilder::new().num_threads(2).build().unwrap()));
     let _entered = runtime.enter();
-    as_external(|| {
-        let (workers, waiting) = mpsc::channel();
-        let (gate, (tx, rx)) = (Gate::default(), oneshot::channel());
-        let computations = [(); 2].map(|()| {
-            let (other, workers, gate) = (other.clone(), workers.clone(), gate.clone());
-            runtime.handle().compute(move || {
-                workers.send(thread_number()).unwrap();
-                isolated(|| other.install(move || gate.wait()));
-            })
+    for is_marked in [false, true] {
+        as_external(|| {
+            let (workers, waiting) = mpsc::channel();
+            let (gate, is_open) = (Gate::default(), Gate::default());
+            let computations = [(); 2].map(|()| {
+                let (other, workers, gate) = (other.clone(), workers.clone(), gate.clone());
+                runtime.handle().compute(move || {
+                    workers.send(thread_number()).unwrap();
+                    isolated(|| other.install(move || gate.wait()));
+                })
+            });
+            waiting.iter().take(2).for_each(until_asleep);
+            let wait = || match is_marked {
+                true => {
+                    let _mark = parallel::mark_blocked();
+                    is_open.wait();
+                }
+                false => runtime::task::block_in_place(|| is_open.wait()),
+            };
+            let open = || {
+                gate.open();
+                is_open.open();
+            };
+            join(wait, open);
+            computations.into_iter().for_each(|computation| runtime.block_on(computation).unwrap());
         });
-        waiting.iter().take(2).for_each(until_asleep);
-        let send = || {
-            gate.open();
-            tx.send(7).unwrap();
-        };
-        assert_eq!(join(|| rx.blocking_recv().unwrap(), send).0, 7);
-        computations.into_iter().for_each(|computation| runtime.block_on(computation).unwrap());
-    });
+    }
 }
 
 #[test]

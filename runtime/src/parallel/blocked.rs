@@ -3,7 +3,7 @@
 use std::panic::Location;
 
 use crate::runtime::handle::Handle;
-use crate::scheduler::deadlock::{self, AnnouncedMark};
+use crate::scheduler::deadlock::{self, AnnouncedMark, ExternalMark};
 
 /// A thread's statement that it is blocked, made by [`mark_blocked`].
 ///
@@ -15,6 +15,7 @@ use crate::scheduler::deadlock::{self, AnnouncedMark};
 #[derive(Debug)]
 #[must_use = "the thread counts as blocked until the mark is dropped"]
 pub struct Mark {
+    _external: Option<ExternalMark>,
     /// None if no runtime knows the thread.
     _mark: Option<AnnouncedMark>,
 }
@@ -64,7 +65,7 @@ pub struct Mark {
 /// call names a registry.
 #[track_caller]
 pub fn mark_blocked() -> Mark {
-    Mark { _mark: deadlock::mark(Location::caller()) }
+    Mark { _external: ExternalMark::begin(), _mark: deadlock::mark(Location::caller()) }
 }
 
 /// Takes a mark back, because its thread is about to go on. Call it before the thread goes on. Any thread may

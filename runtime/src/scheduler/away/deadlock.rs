@@ -79,6 +79,7 @@ use std::mem::{self, ManuallyDrop};
 use std::panic::Location;
 use std::time::Instant;
 
+use super::OnChildJobs;
 use super::marks::{MarkTable, Marked, MarkedAs, Report};
 use crate::config::{Blocked, Deadlock};
 use crate::loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -143,6 +144,29 @@ impl Drop for AnnouncedMark {
     /// Any thread may drop it. The mark may be void already.
     fn drop(&mut self) {
         self.handle.shared().end_marks(|entry| entry.number == self.number);
+    }
+}
+
+/// The mark of an external thread: until it is dropped, the thread counts as in
+/// [`expose_while_blocked`](crate::scheduler::OwnJobs::expose_while_blocked). Any thread may drop it.
+#[derive(Debug)]
+pub struct ExternalMark(Reference);
+
+impl ExternalMark {
+    /// None if the calling thread is no external thread.
+    pub fn begin() -> Option<Self> {
+        // SAFETY: (1) used in this call only.
+        let external = unsafe { context::job_processor() }.filter(|own| own.is_external())?;
+        // SAFETY: (1) the external thread's call keeps its pool.
+        let pool = unsafe { Reference::new(external.shared_ptr()) };
+        mem::forget(external.expose_while_blocked());
+        Some(Self(pool))
+    }
+}
+
+impl Drop for ExternalMark {
+    fn drop(&mut self) {
+        drop(OnChildJobs::of(&self.0.shared().away));
     }
 }
 

@@ -307,6 +307,13 @@ impl Away {
 #[derive(Debug)]
 pub struct OnChildJobs<'a>(&'a Away);
 
+impl<'a> OnChildJobs<'a> {
+    /// Takes over a result of [`Away::wait_on_child_jobs`] that was forgotten.
+    pub fn of(away: &'a Away) -> Self {
+        Self(away)
+    }
+}
+
 impl Drop for OnChildJobs<'_> {
     fn drop(&mut self) {
         // Relaxed: a spare worker that takes one child job too many does no harm.
