@@ -355,13 +355,26 @@ fn an_external_thread_that_blocks_shares_its_jobs_first() {
 /// The workers wait in isolated parts, so they may not take it.
 #[test]
 fn a_spare_worker_takes_the_job_that_a_blocked_external_thread_needs() {
+    fn in_place(gate: &Gate) {
+        runtime::task::block_in_place(|| gate.wait());
+    }
+    fn marked(gate: &Gate) {
+        let _mark = parallel::mark_blocked();
+        gate.wait();
+    }
+    fn for_a_scoped_pool(gate: &Gate) {
+        let gate = gate.clone();
+        let builder = ThreadPoolBuilder::new().num_threads(1);
+        builder.build_scoped(|thread| thread.run(), |pool| pool.spawn(move || gate.wait())).unwrap();
+    }
     let _watchdog = watchdog();
-    let (runtime, other) = (build(2), Arc::new(ThreadPoolBuilder::new().num_threads(2).build().unwrap()));
-    let _entered = runtime.enter();
-    for is_marked in [false, true] {
+    let waits: [fn(&Gate); 3] = [in_place, marked, for_a_scoped_pool];
+    for wait in waits {
+        let (runtime, other) = (build(2), Arc::new(ThreadPoolBuilder::new().num_threads(2).build().unwrap()));
+        let _entered = runtime.enter();
         as_external(|| {
             let (workers, waiting) = mpsc::channel();
-            let (gate, is_open) = (Gate::default(), Gate::default());
+            let (gate, done) = (Gate::default(), Gate::default());
             let computations = [(); 2].map(|()| {
                 let (other, workers, gate) = (other.clone(), workers.clone(), gate.clone());
                 runtime.handle().compute(move || {
@@ -370,18 +383,11 @@ fn a_spare_worker_takes_the_job_that_a_blocked_external_thread_needs() {
                 })
             });
             waiting.iter().take(2).for_each(until_asleep);
-            let wait = || match is_marked {
-                true => {
-                    let _mark = parallel::mark_blocked();
-                    is_open.wait();
-                }
-                false => runtime::task::block_in_place(|| is_open.wait()),
-            };
             let open = || {
                 gate.open();
-                is_open.open();
+                done.open();
             };
-            join(wait, open);
+            join(|| wait(&done), open);
             computations.into_iter().for_each(|computation| runtime.block_on(computation).unwrap());
         });
     }

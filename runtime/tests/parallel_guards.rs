@@ -295,12 +295,19 @@ fn the_runtime_of_the_start_handler_stays_for_jobs_when_one_of_them_drops_the_gu
     }
     let _watchdog = watchdog();
     let handle = other().handle();
-    let builder = ThreadPoolBuilder::new().num_threads(1);
-    let pool = builder.start_handler(|_| GUARD.set(Some(other().enter()))).build().unwrap();
+    let (results, seen) = std::sync::mpsc::channel();
+    let pool = ThreadPoolBuilder::new()
+        .num_threads(1)
+        .start_handler(|_| GUARD.set(Some(other().enter())))
+        .exit_handler(move |_| results.send(is_current(handle)).unwrap())
+        .build()
+        .unwrap();
     pool.install(|| drop(GUARD.take()));
     assert!(pool.install(|| is_current_in_jobs(handle)));
-    let _guard = handle.enter();
+    let guard = handle.enter();
     assert!(pool.install(|| is_current_in_jobs(handle)));
+    drop((guard, pool));
+    assert!(seen.recv().unwrap());
 }
 
 #[test]

@@ -11,7 +11,8 @@ use crate::scheduler::deadlock::{self, AnnouncedMark, ExternalMark};
 /// or by dropping the mark.
 ///
 /// If a mark is forgotten, its thread stays marked until the thread has no more work, or until its `block_on`
-/// or blocking closure ends. Until then, a deadlock may be reported where there is none.
+/// or blocking closure ends. Until then, a deadlock may be reported where there is none. A forgotten mark of a
+/// thread that runs its own parallel call, see [`join`](super::join), counts for good.
 #[derive(Debug)]
 #[must_use = "the thread counts as blocked until the mark is dropped"]
 pub struct Mark {
@@ -35,8 +36,8 @@ pub struct Mark {
 ///
 /// A thread may be marked several times. It is blocked until the last mark is gone. A non-worker thread
 /// counts if it is inside of a `block_on` or a blocking closure of the current runtime, and that runtime has
-/// a deadlock handler. Otherwise its mark only gives to other threads what a parallel call there has split
-/// off. On a thread that works for several runtimes at once, the mark belongs to the current runtime. For the
+/// a deadlock handler. Otherwise its mark only lets other threads take what a parallel call there has
+/// split off. On a thread that works for several runtimes at once, the mark belongs to the current runtime. For the
 /// others, the thread is awake.
 ///
 /// # Examples

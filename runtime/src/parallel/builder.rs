@@ -291,6 +291,8 @@ impl<S> ThreadPoolBuilder<S> {
     /// Calls `handler` on each thread, with its index, after its last job. Does not call it on the thread of
     /// [`use_current_thread`](Self::use_current_thread).
     ///
+    /// The current runtime is that of the thread's jobs: see [`start_handler`](Self::start_handler).
+    ///
     /// The other threads may be gone then. So `handler` must not wait inside of a [`scope`](super::scope())
     /// for a job of that scope, because nothing may run the job before the scope's end.
     pub fn exit_handler<H>(mut self, handler: H) -> Self

@@ -175,8 +175,8 @@ unsafe fn run_worker(shared: NonNull<Shared>, index: usize) {
             state.call_handler(&state.config.exit_handler, index);
             has_index
         };
-        // In each job of a pool, what was adopted last is current, also if a job drops the guard that has
-        // entered it.
+        // In a pool, what was adopted last is current in the jobs of no region and in the exit handler, also
+        // if a job drops the guard that has entered it.
         let has_index = match pool_thread {
             Some(pool_thread) => pool_thread.in_surroundings(run),
             None => run(),

@@ -73,7 +73,7 @@ pub struct Away {
     /// How many tables were lent for workers that others counted as blocked.
     pub(super) lent: AtomicUsize,
     /// The number of threads that wait for latches, and may not run the child jobs on their own job
-    /// processors.
+    /// processors, and of external threads that block.
     on_child_jobs: AtomicUsize,
 }
 

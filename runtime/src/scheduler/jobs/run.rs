@@ -33,6 +33,12 @@ impl OwnJobs {
     /// leave the jobs otherwise.
     pub fn expose_while_blocked(&self) -> OnChildJobs<'_> {
         let on_child_jobs = self.shared().away.wait_on_child_jobs();
+        self.publish_all();
+        if self.has_public_child_jobs() {
+            // Before the post. It may wake a waiter that may not run them, and a worker that is on its way
+            // back to its wait is not counted as one that waits.
+            self.shared().fetch_strictly(Work::Task);
+        }
         self.expose_child_jobs();
         on_child_jobs
     }

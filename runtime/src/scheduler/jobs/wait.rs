@@ -500,7 +500,8 @@ impl Worker {
             self.lend_table();
             shared.queue_lent();
         }
-        if shared.injected_jobs.has_any() {
+        let are_left = || shared.away.are_child_jobs_left() && shared.has_jobs_for(None, Role::Full);
+        if shared.injected_jobs.has_any() || are_left() {
             // Perhaps no waiter may run these jobs.
             shared.fetch(Work::Task);
         }
