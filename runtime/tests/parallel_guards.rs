@@ -17,6 +17,11 @@ use runtime::task::block_in_place;
 use runtime::{Builder, Handle, Runtime};
 use support::{build, builder, until, watchdog};
 
+thread_local! {
+    /// A guard that stays on its thread.
+    static GUARD: Cell<Option<EnterGuard<'static>>> = const { Cell::new(None) };
+}
+
 /// Whether the runtime of `handle` is the current one.
 fn is_current(handle: &Handle) -> bool {
     Handle::try_current().is_ok_and(|current| current.id() == handle.id())
@@ -137,9 +142,6 @@ fn a_worker_that_always_has_tasks_does_not_keep_the_runtimes_of_guards() {
 /// The next worker of that index has no part in it.
 #[test]
 fn a_guard_may_be_left_on_the_thread_of_a_spare_worker() {
-    thread_local! {
-        static GUARD: Cell<Option<EnterGuard<'static>>> = const { Cell::new(None) };
-    }
     let _watchdog = watchdog();
     let other = other();
     let runtime = Builder::new_multi_thread()
@@ -168,9 +170,6 @@ fn a_guard_may_be_left_on_the_thread_of_a_spare_worker() {
 /// never dropped before the thread ends.
 #[test]
 fn a_region_that_holds_its_own_runtime_is_freed_with_the_worker() {
-    thread_local! {
-        static GUARD: Cell<Option<EnterGuard<'static>>> = const { Cell::new(None) };
-    }
     let _watchdog = watchdog();
     let other = other();
     let token = Arc::new(());
@@ -192,9 +191,6 @@ fn a_region_that_holds_its_own_runtime_is_freed_with_the_worker() {
 
 #[test]
 fn a_guard_of_the_start_handler_lasts_until_the_exit_handler() {
-    thread_local! {
-        static GUARD: Cell<Option<EnterGuard<'static>>> = const { Cell::new(None) };
-    }
     let _watchdog = watchdog();
     let other = other();
     let (results, seen) = std::sync::mpsc::channel();
@@ -230,9 +226,6 @@ fn is_current_in_jobs(handle: &Handle) -> bool {
 
 #[test]
 fn a_runtime_that_the_threads_of_a_pool_have_entered_is_current_in_all_jobs() {
-    thread_local! {
-        static GUARD: Cell<Option<EnterGuard<'static>>> = const { Cell::new(None) };
-    }
     let _watchdog = watchdog();
     let handle = other().handle();
     for threads in 1..3 {
@@ -266,9 +259,6 @@ fn a_runtime_that_the_threads_of_a_pool_have_entered_is_current_in_all_jobs() {
 /// Thread 0 has entered nothing. What thread 1 does in a guard does not depend on where it is run.
 #[test]
 fn a_guard_for_the_runtime_that_the_thread_has_entered_holds_for_jobs_on_other_threads() {
-    thread_local! {
-        static GUARD: Cell<Option<EnterGuard<'static>>> = const { Cell::new(None) };
-    }
     let _watchdog = watchdog();
     let handle = other().handle();
     let start = |index| GUARD.set((index == 1).then(|| other().enter()));
@@ -290,9 +280,6 @@ fn a_guard_for_the_runtime_that_the_thread_has_entered_holds_for_jobs_on_other_t
 
 #[test]
 fn the_runtime_of_the_start_handler_stays_for_jobs_when_one_of_them_drops_the_guard() {
-    thread_local! {
-        static GUARD: Cell<Option<EnterGuard<'static>>> = const { Cell::new(None) };
-    }
     let _watchdog = watchdog();
     let handle = other().handle();
     let (results, seen) = std::sync::mpsc::channel();

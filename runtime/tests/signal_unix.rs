@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use runtime::signal::unix::{Signal, SignalKind, signal};
-use support::watchdog;
+use support::{refuse, watchdog};
 
 fn block_on<F: Future>(future: F) -> F::Output {
     runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
@@ -122,7 +122,11 @@ fn idle_listener(kind: SignalKind) -> (runtime::Runtime, Signal) {
 
 /// Waits for a signal in another runtime than the listener's. It comes when the task waits for it.
 fn is_heard_elsewhere(signals: &mut Signal, kind: SignalKind) -> bool {
-    block_on(async {
+    is_heard_in(&runtime::Builder::new_current_thread().enable_all().build().unwrap(), signals, kind)
+}
+
+fn is_heard_in(runtime: &runtime::Runtime, signals: &mut Signal, kind: SignalKind) -> bool {
+    runtime.block_on(async {
         std::future::poll_fn(|cx| {
             assert!(signals.poll_recv(cx).is_pending());
             Poll::Ready(())
@@ -147,6 +151,24 @@ fn a_listener_of_an_idle_runtime_hears_in_another_one_and_then_again_in_its_own(
         raise(kind);
         assert_eq!(signals.recv().await, Some(()));
     });
+}
+
+/// Its own runtime is driven, and so it hears, although the other one is refused a descriptor.
+#[test]
+fn a_listener_hears_in_another_runtime_that_cannot_watch() {
+    let _watchdog = watchdog();
+    let kind = SignalKind::quit();
+    let (runtime, mut signals) = idle_listener(kind);
+    let (end, has_ended) = runtime::sync::oneshot::channel::<()>();
+    let drives = std::thread::spawn(move || runtime.block_on(has_ended));
+    let elsewhere = std::thread::spawn(move || {
+        let other = runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        refuse(libc::SYS_fcntl, libc::EMFILE);
+        is_heard_in(&other, &mut signals, kind)
+    });
+    assert!(elsewhere.join().unwrap());
+    end.send(()).unwrap();
+    drives.join().unwrap().unwrap();
 }
 
 #[test]

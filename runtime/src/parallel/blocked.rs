@@ -36,8 +36,8 @@ pub struct Mark {
 ///
 /// A thread may be marked several times. It is blocked until the last mark is gone. A non-worker thread
 /// counts if it is inside of a `block_on` or a blocking closure of the current runtime, and that runtime has
-/// a deadlock handler. Otherwise its mark only lets other threads take what a parallel call there has
-/// split off. On a thread that works for several runtimes at once, the mark belongs to the current runtime. For the
+/// a deadlock handler. Otherwise its mark only lets other threads take what a parallel call there has split
+/// off. On a thread that works for several runtimes at once, the mark belongs to the current runtime. For the
 /// others, the thread is awake.
 ///
 /// # Examples
@@ -66,7 +66,9 @@ pub struct Mark {
 /// call names a registry.
 #[track_caller]
 pub fn mark_blocked() -> Mark {
-    Mark { _external: ExternalMark::begin(), _mark: deadlock::mark(Location::caller()) }
+    // First: it shares the thread's child jobs.
+    let external = ExternalMark::begin();
+    Mark { _external: external, _mark: deadlock::mark(Location::caller()) }
 }
 
 /// Takes a mark back, because its thread is about to go on. Call it before the thread goes on. Any thread may

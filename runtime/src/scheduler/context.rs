@@ -281,13 +281,15 @@ pub fn drop_foreign(value: impl Send + 'static) {
 /// runs no foreign code, so no worker begins inside of one.
 fn with_dispatching<R>(f: impl FnOnce(Option<&Worker>) -> R) -> R {
     with_worker(|newest| {
-        let mut worker = newest;
-        while let Some(other) = worker.filter(|worker| !worker.is_dispatching()) {
-            // SAFETY: an outer worker outlives the workers inside of it: see `enter.rs`.
-            worker = unsafe { other.outer().as_ref() };
-        }
-        f(worker)
+        f(newest.and_then(|newest| with_outer(newest).find(|worker| worker.is_dispatching())))
     })
+}
+
+/// `worker` and the workers around it on this thread, the innermost first. A thread may be a worker of several
+/// runtimes at once, by one `block_on` inside another.
+fn with_outer(worker: &Worker) -> impl Iterator<Item = &Worker> {
+    // SAFETY: an outer worker outlives the workers inside of it: see `enter.rs`.
+    std::iter::successors(Some(worker), |worker| unsafe { worker.outer().as_ref() })
 }
 
 /// Calls `f` with the worker of the runtime `shared` that this thread is, if it is one.
@@ -302,18 +304,11 @@ pub fn with_worker_of<R>(shared: NonNull<Shared>, f: impl FnOnce(Option<&Worker>
     })
 }
 
-/// Finds an outer worker. A thread may be a worker of several runtimes at once, by one `block_on` inside
-/// another.
+/// Finds an outer worker.
 #[cold]
 #[inline(never)]
-fn outer_worker_of(mut worker: &Worker, shared: NonNull<Shared>) -> Option<&Worker> {
-    loop {
-        // SAFETY: an outer worker outlives the workers inside of it: see `enter.rs`.
-        worker = unsafe { worker.outer().as_ref() }?;
-        if worker.shared_ptr() == shared {
-            return Some(worker);
-        }
-    }
+fn outer_worker_of(worker: &Worker, shared: NonNull<Shared>) -> Option<&Worker> {
+    with_outer(worker).find(|worker| worker.shared_ptr() == shared)
 }
 
 /// Makes `worker`, or none if it is null, the worker that [`with_worker`] finds. Makes `job_processor`, if

@@ -19,7 +19,7 @@ pub(crate) trait Watch: Sized {
     /// runtimes then.
     const IS_NEEDED_HERE: bool;
 
-    /// The runtime that watches. None if no other runtime can watch for the same.
+    /// The runtime that watches. None if no other runtime has to watch, too.
     fn watcher(&self) -> Option<&Handle>;
 
     /// Has the current runtime watch for the same.
@@ -39,33 +39,12 @@ impl<W: Watch> Watches<W> {
         Self { newest: watch, others: Vec::new() }
     }
 
-    #[cfg(all(feature = "process", not(loom)))]
-    pub(crate) fn newest(&self) -> &W {
-        &self.newest
-    }
-
-    #[cfg(all(feature = "process", not(loom)))]
-    pub(crate) fn newest_mut(&mut self) -> &mut W {
-        &mut self.newest
-    }
-
-    /// Ends all watches but the newest.
-    #[cfg(all(feature = "process", not(loom)))]
-    pub(crate) fn keep_newest(&mut self) {
-        self.others.clear();
-    }
-
-    #[cfg(all(feature = "process", not(loom)))]
-    pub(crate) fn into_newest(self) -> W {
-        self.newest
-    }
-
     /// Polls all watches by `poll` until one is ready.
     ///
     /// # Errors
-    /// Those of `poll`. If the current runtime begins to watch, the errors of that. If the runtime that
-    /// watches was shut down, and no runtime with I/O is current, an error for which [`is_shut_down_error`]
-    /// is true.
+    /// Those of `poll`. If the current runtime has to watch ([`IS_NEEDED_HERE`](Watch::IS_NEEDED_HERE), or the
+    /// runtime that watches was shut down), the errors of that. If there is no current runtime with I/O then,
+    /// an error for which [`is_shut_down_error`] is true.
     pub(crate) fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -136,6 +115,27 @@ impl<W: Watch> Watches<W> {
                     !is_it(&self.newest) && !self.others.iter().any(is_it)
                 })
         })
+    }
+}
+
+/// What child processes need.
+#[cfg(all(feature = "process", not(loom)))]
+impl<W> Watches<W> {
+    pub(crate) fn newest(&self) -> &W {
+        &self.newest
+    }
+
+    pub(crate) fn newest_mut(&mut self) -> &mut W {
+        &mut self.newest
+    }
+
+    /// Ends all watches but the newest.
+    pub(crate) fn keep_newest(&mut self) {
+        self.others.clear();
+    }
+
+    pub(crate) fn into_newest(self) -> W {
+        self.newest
     }
 }
 

@@ -98,13 +98,10 @@ pub struct AnnouncedMark {
     number: u64,
 }
 
-/// Marks the calling thread as blocked. Returns `None` if no runtime knows the thread. A thread that is no
-/// worker is known only to its current runtime, in a `block_on` or a blocking closure of that runtime, and
-/// only if that runtime has a deadlock handler.
+/// Marks the calling thread, which has shared its child jobs, as blocked. Returns `None` if no runtime knows
+/// the thread. A thread that is no worker is known only to its current runtime, in a `block_on` or a blocking
+/// closure of that runtime, and only if that runtime has a deadlock handler.
 pub fn mark(location: &'static Location<'static>) -> Option<AnnouncedMark> {
-    // Also the child jobs of an external thread, and those made since an outer call has exposed the earlier
-    // ones.
-    context::expose_child_jobs();
     context::with_worker(|newest| {
         if let Some(current) = context::current() {
             if let Some(mark) =
@@ -153,14 +150,15 @@ impl Drop for AnnouncedMark {
 pub struct ExternalMark(Reference);
 
 impl ExternalMark {
-    /// None if the calling thread is no external thread.
+    /// Shares the child jobs of the calling thread, also those made since an outer call has shared the earlier
+    /// ones. None if it is no external thread.
     pub fn begin() -> Option<Self> {
-        // SAFETY: (1) used in this call only.
-        let external = unsafe { context::job_processor() }.filter(|own| own.is_external())?;
-        // SAFETY: (1) the external thread's call keeps its pool.
-        let pool = unsafe { Reference::new(external.shared_ptr()) };
-        mem::forget(external.expose_while_blocked());
-        Some(Self(pool))
+        // SAFETY: `job_processor`, `expose_while_blocked`: (1) used in this call only. `Reference::new`: (1)
+        // the external thread's call keeps its pool.
+        unsafe {
+            mem::forget(context::expose_while_blocked()?);
+            context::job_processor().map(|external| Self(Reference::new(external.shared_ptr())))
+        }
     }
 }
 

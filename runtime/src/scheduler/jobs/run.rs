@@ -36,7 +36,9 @@ impl OwnJobs {
         self.publish_all();
         if self.has_public_child_jobs() {
             // Before the post. It may wake a waiter that may not run them, and a worker that is on its way
-            // back to its wait is not counted as one that waits.
+            // back to its wait is not counted as one that waits. The fence of this pairs with that of
+            // `announce_wait`: either `Admit` sees the waiter's bit here, or the waiter sees the count above
+            // and the jobs (`leave_for_others`).
             self.shared().fetch_strictly(Work::Task);
         }
         self.expose_child_jobs();

@@ -500,6 +500,7 @@ impl Worker {
             self.lend_table();
             shared.queue_lent();
         }
+        // Behind the fence of `announce_wait`; see `expose_while_blocked`.
         let are_left = || shared.away.are_child_jobs_left() && shared.has_jobs_for(None, Role::Full);
         if shared.injected_jobs.has_any() || are_left() {
             // Perhaps no waiter may run these jobs.
